@@ -31,12 +31,8 @@ def build_embed_parser() -> Parser:
     add = parser.add_argument
     add("words", nargs="*", metavar="TEXT", help="what to embed; without it: the lines on stdin")
     add("--provider", metavar="ALIAS", help="the provider; without it: the one in use")
-    add(
-        *("-m", "--model"),
-        metavar="[ALIAS/]ID",
-        default="",
-        help="without it: the service's usual one",
-    )
+    model_help = "without it: the service's usual one"
+    add("-m", "--model", metavar="[ALIAS/]ID", default="", help=model_help)
     add("--dimensions", metavar="N", type=positive_int, help="the length of the vectors")
     add("--base-url", metavar="URL", help="the URL of the provider")
     add("--config", metavar="FILE", help="read FILE instead of the usual config.toml")
@@ -59,15 +55,13 @@ def embed(rest: Sequence[str]) -> int:
     flags = parse_words(build_embed_parser(), rest, "words")
     texts = _texts(flags)
     try:
-        line = asyncio.run(_embedded(flags, texts))
+        sys.stdout.write(asyncio.run(_embedded(flags, texts)))
+        return 0
     except ProviderError as error:
-        is_used_up = error.kind == "usage_cap"
-        if not is_used_up and not error.is_retryable:
+        if error.kind != "usage_cap" and not error.is_retryable:
             raise
         print_error(error)
-        return _USED_UP if is_used_up else _TRY_LATER
-    sys.stdout.write(line)
-    return 0
+        return _USED_UP if error.kind == "usage_cap" else _TRY_LATER
 
 
 def _texts(flags: Namespace) -> Sequence[str]:

@@ -106,10 +106,7 @@ def resume(rest: Sequence[str]) -> int:
     call_id, reason = continuation.awaiting, flags.reject or ""
     decision = CallDecision(tool_call_id=call_id, allow=flags.confirm, reason=reason)
 
-    def decide(printer: Printer) -> Coroutine[Any, Any, int]:
-        return printer.follow(printer.conversation.continue_run([decision]))
-
-    return _run(flags, decide, continuation)
+    return _run(flags, lambda p: p.follow(p.conversation.continue_run([decision])), continuation)
 
 
 @contextmanager

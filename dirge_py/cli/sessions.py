@@ -9,6 +9,10 @@ from argparse import Namespace
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
 from dirge_py.cli.arguments import SESSIONS_VERBS, build_sessions_parser, parse_words
 from dirge_py.cli.flags import print_error, project_folder
 from dirge_py.config.paths import state_dir
@@ -29,10 +33,6 @@ from dirge_py.session.record import Record
 from dirge_py.session.store import DAMAGED, KEPT_IN_TRASH, SessionSummary, Store, Trash
 from dirge_py.session.tree import build_tree, rewind_points
 from dirge_py.types.errors import DirgeError, SessionError, UsageError
-from itertools import groupby
-from pathlib import Path
-from typing import Any
-
 
 _BOLD, _PLAIN = "\x1b[1m", "\x1b[0m"
 _LEAST_TITLE = 20
@@ -111,7 +111,7 @@ def _list_text(
 
 
 def _show(flags: Namespace, store: Store) -> int:
-    session_id = store.find(_only_word(flags))
+    session_id = _only_session(flags, store)
     files = store.read_files(session_id)
     records = files.scan.records
     damage = describe_damage(files, store.folder / f"{session_id}.jsonl")
@@ -212,7 +212,7 @@ def _snippet(match: SearchMatch, *, bold: bool) -> str:
 def _export(flags: Namespace, store: Store) -> int:
     from dirge_py.session.import_export.export import exported_session, render_export
 
-    session_id = store.find(_only_word(flags))
+    session_id = _only_session(flags, store)
     records = store.events_since(session_id, 0)
     text = render_export(exported_session(session_id, replay(records), records), flags.format)
     if flags.output_file is None:
@@ -222,11 +222,11 @@ def _export(flags: Namespace, store: Store) -> int:
     return 0
 
 
-def _only_word(flags: Namespace) -> str:
+def _only_session(flags: Namespace, store: Store) -> str:
     if len(flags.words) != 1:
         text = f"`dirge sessions {flags.verb}` takes one id."
         raise UsageError(text, hint="`dirge sessions` lists them.")
-    return str(flags.words[0])
+    return store.find(flags.words[0])
 
 
 def _index(store: Store) -> SessionIndex:
@@ -247,7 +247,7 @@ def _cost(cost_usd: float | None, *, known: bool) -> str:
     """The cost as text: `?` if a price is unknown, `-` if the tokens are."""
     if cost_usd is None:
         return "?" if known else "-"
-    return f"${cost_usd:.2f}" if cost_usd >= 0.01 or not cost_usd else f"${cost_usd:.4f}"
+    return f"${cost_usd:.4f}" if 0 < cost_usd < 0.01 else f"${cost_usd:.2f}"
 
 
 def _moment(text: str) -> str:
@@ -275,11 +275,10 @@ def _repair(flags: Namespace, store: Store) -> int:
     if flags.everywhere:
         paths = sorted((state_dir() / "sessions").glob("*/*.jsonl"))
     for path in paths:
-        session_id = path.name.removesuffix(".jsonl")
         try:
-            _report(session_id, repair_session(path))
+            _report(path.stem, repair_session(path))
         except DirgeError as error:
-            _report(session_id, [f"not repaired: {error.message}"])
+            _report(path.stem, [f"not repaired: {error.message}"])
             exit_code = 1
     count = _index(store).rebuild()
     text = "Can't build the index; lists are read from the journals."
@@ -303,10 +302,10 @@ def _delete(flags: Namespace, store: Store) -> int:
     if flags.undo:
         return _for_each(flags.words, restore)
     ids = list(dict.fromkeys(store.find(name) for name in flags.words))
-    if not flags.yes and not _confirmed(store, ids):
-        _write("Nothing was deleted.\n")
-        return 1
-    return _for_each(ids, delete)
+    if flags.yes or _confirmed(store, ids):
+        return _for_each(ids, delete)
+    _write("Nothing was deleted.\n")
+    return 1
 
 
 def _import(flags: Namespace, store: Store) -> int:
@@ -323,9 +322,7 @@ def _import(flags: Namespace, store: Store) -> int:
         lines = ["was imported before; nothing was done"]
         if not imported.is_known:
             lines = [f"imported from {imported.program}, {imported.messages} messages"]
-            lines += [
-                f"left out: {count} {what}" for what, count in sorted(imported.left_out.items())
-            ]
+            lines += [f"left out: {n} {what}" for what, n in sorted(imported.left_out.items())]
         elsewhere = f" -C {shlex.quote(external.cwd)}" if target.folder != store.folder else ""
         lines.append(f"`dirge{elsewhere} -r {imported.session_id}` opens it")
         _report(imported.session_id, lines)

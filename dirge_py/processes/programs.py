@@ -46,12 +46,11 @@ def closed_folders(roots: Sequence[str], home: str) -> tuple[str, ...]:
 def _account_home() -> str:
     """Return the home folder of the account, whatever HOME says; "" if it is unknown."""
     # Not with `pwd`, which may ask a server.
-    user = str(os.geteuid()).encode()
-    with contextlib.suppress(OSError), open("/etc/passwd", "rb") as accounts:
-        for line in accounts:
-            fields = line.rstrip(b"\n").split(b":")
-            if len(fields) > 5 and fields[2] == user:
-                return os.fsdecode(fields[5])
+    with contextlib.suppress(OSError):
+        for line in os.fsdecode(Path("/etc/passwd").read_bytes()).split("\n"):
+            fields = line.split(":")
+            if len(fields) > 5 and fields[2] == str(os.geteuid()):
+                return fields[5]
     return ""
 
 
@@ -111,9 +110,7 @@ def find_program(
 
 def find_inside(name: str) -> str | None:
     """Return the program `name` on PATH if it is only found in the project, else None."""
-    if find_program(name) is not None:
-        return None
-    return find_program(name, outside=())
+    return find_program(name, outside=()) if find_program(name) is None else None
 
 
 def why_not_found(name: str) -> str:
@@ -188,10 +185,10 @@ def run_program(
     `reads=False` is for programs that leave a child behind, which would keep the output pipe open.
     Raises ProcessError if it cannot be started, or took longer than `limit_s` and was killed.
     """
-    output = subprocess.PIPE if reads else subprocess.DEVNULL
-    found = find_program(arguments[0])
+    name, output = arguments[0], subprocess.PIPE if reads else subprocess.DEVNULL
+    found = find_program(name)
     if found is None:
-        raise ProcessError(f"{arguments[0]} cannot be started: {why_not_found(arguments[0])}.")
+        raise ProcessError(f"{name} cannot be started: {why_not_found(name)}.")
     try:
         ended = subprocess.run(
             [found, *arguments[1:]],
@@ -205,9 +202,9 @@ def run_program(
             process_group=0,
         )
     except subprocess.TimeoutExpired as error:
-        raise ProcessError(f"{arguments[0]} did not end within {limit_s:g} s.") from error
+        raise ProcessError(f"{name} did not end within {limit_s:g} s.") from error
     except OSError as error:
-        raise ProcessError(f"{arguments[0]} cannot be started: {error.strerror}.") from error
+        raise ProcessError(f"{name} cannot be started: {error.strerror}.") from error
     return ProgramResult(ended.returncode, ended.stdout or b"", ended.stderr or b"")
 
 

@@ -4,7 +4,6 @@ Every command ends when the program ends.
 """
 
 import asyncio
-import dataclasses
 import math
 import os
 import secrets
@@ -12,7 +11,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Literal, Required, TypedDict, TypeVar, Unpack
+from typing import Any, Literal, Required, TypedDict, TypeVar, Unpack
 
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.text import truncate
@@ -367,17 +366,6 @@ class Shell:
             resolve(self._waiting.pop())
 
 
-@dataclasses.dataclass(slots=True, kw_only=True, eq=False)
-class _Foreground:
-    """A command in the foreground. Moving it to the background sets `shell`, then `moved`."""
-
-    command: str
-    options: CommandOptions
-    running: RunningCommand
-    moved: asyncio.Future[None]
-    shell: Shell | None = None
-
-
 class Shells:
     """The commands of one conversation that run, or ran, in the background.
 
@@ -389,7 +377,7 @@ class Shells:
         self._runner = runner
         self.start_for_person = runner.start_for_person
         self._shells: dict[str, Shell] = {}
-        self._foreground: list[_Foreground] = []
+        self._foreground: list[tuple[str, RunningCommand, Callable[[], Shell]]] = []
         self._count = 0
 
     def start(self, command: str, **options: Unpack[CommandOptions]) -> Shell:
@@ -410,14 +398,24 @@ class Shells:
         if signal is not None and signal.aborted:
             return await self._runner.run(command, signal=signal, **options)
         running = self._runner.start(command, **options)
-        moved = asyncio.get_running_loop().create_future()
-        entry = _Foreground(command=command, options=options, running=running, moved=moved)
+        moved: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+
+        def move() -> Shell:
+            timeout_s = options.get("timeout_s", DEFAULT_TIMEOUT_S)
+            running.set_timeout(max(timeout_s, BACKGROUND_TIMEOUT_S))
+            shell = self._add(running, command, cwd=options["cwd"])
+            self._foreground.remove(entry)
+            moved.set_result(shell)
+            return shell
+
+        entry = (options.get("call_id", ""), running, move)
         self._foreground.append(entry)
         try:
             await running.wait(signal, unless=moved)
         finally:
-            self._foreground.remove(entry)
-        return entry.shell or running.finished.result()
+            if not moved.done():
+                self._foreground.remove(entry)
+        return moved.result() if moved.done() else running.finished.result()
 
     def to_background(self, call_id: str | None = None) -> str | None:
         """Move the foreground command of that call, or the newest one, to the background.
@@ -425,15 +423,9 @@ class Shells:
         Returns its id there; None if no command is in the foreground. The caller of `run` gets the
         `Shell`, and the time limit rises to at least that of background commands.
         """
-        for entry in reversed(self._foreground):
-            options = entry.options
-            is_meant = call_id is None or options.get("call_id", "") == call_id
-            if is_meant and entry.shell is None and not entry.running.is_ending:
-                timeout_s = options.get("timeout_s", DEFAULT_TIMEOUT_S)
-                entry.running.set_timeout(max(timeout_s, BACKGROUND_TIMEOUT_S))
-                entry.shell = self._add(entry.running, entry.command, cwd=options["cwd"])
-                entry.moved.set_result(None)
-                return entry.shell.id
+        for of_call, running, move in reversed(self._foreground):
+            if call_id in (None, of_call) and not running.is_ending:
+                return move().id
         return None
 
     def get(self, shell_id: str) -> Shell:

@@ -52,7 +52,7 @@ async def add_dir(args: str, conversation: "Conversation", front: FrontEnd) -> N
         return
     folder = _folder(args, conversation.cwd)
     shown = visible(str(folder))
-    if any(folder == known or known in folder.parents for known in map(Path, settings.folders)):
+    if any(map(folder.is_relative_to, settings.folders)):
         front.show(f"{shown} is part of the workspace already.")
         return
     text = (

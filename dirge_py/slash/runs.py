@@ -140,10 +140,11 @@ async def init(args: str, conversation: "Conversation", front: FrontEnd) -> None
     conversation.send(f"{prompt_text('init')}{wishes}")
 
 
-def _kill_words(conversation: "Conversation") -> list[str]:
+def running_commands(conversation: "Conversation") -> list[str]:
+    """The ids of the commands in the background that still run."""
     shells = conversation.environment.shells
     states = shells.list() if shells is not None else ()
-    return [f"kill {state.id}" for state in states if state.status == "running"]
+    return [state.id for state in states if state.status == "running"]
 
 
 @command(
@@ -152,7 +153,7 @@ def _kill_words(conversation: "Conversation") -> list[str]:
     usage="[kill ID]",
     aliases=("bashes", "ps"),
     while_running="yes",
-    complete=_kill_words,
+    complete=lambda conversation: [f"kill {each}" for each in running_commands(conversation)],
 )
 async def tasks(args: str, conversation: "Conversation", front: FrontEnd) -> None:
     shells = conversation.environment.shells

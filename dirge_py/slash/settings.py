@@ -10,6 +10,7 @@ from dirge_py.lib.text import format_count, format_usd, visible
 from dirge_py.lib.text_width import align_columns
 from dirge_py.lib.version import __version__
 from dirge_py.slash.base import Choice, FrontEnd, Unsupported, command, pick_name
+from dirge_py.slash.runs import running_commands
 from dirge_py.types.errors import ConfigError, DirgeError, UsageError
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
@@ -256,7 +257,5 @@ def _extension_rows(conversation: "Conversation", front: FrontEnd) -> Iterator[t
     for extension in conversation.extensions.all:
         status = extension.status()
         yield extension.name, status.text if status is not None else ""
-    shells = conversation.environment.shells
-    states = shells.list() if shells is not None else ()
-    running = sum(state.status == "running" for state in states)
+    running = len(running_commands(conversation))
     yield "background", f"{running} commands running" if running else ""

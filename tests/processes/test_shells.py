@@ -166,7 +166,7 @@ async def test_a_moved_command_goes_on_and_the_caller_is_let_go(shells, tmp_path
     run = asyncio.ensure_future(
         shells.run(command, cwd=str(tmp_path), call_id="c", timeout_s=30, signal=signal)
     )
-    await until(lambda: shells._foreground and shells._foreground[0].running.output.total_bytes)
+    await until(lambda: shells._foreground and shells._foreground[0][1].output.total_bytes)
     assert shells.to_background("another") is None
 
     shell_id = shells.to_background("c")

@@ -258,14 +258,12 @@ async def abort_on_signals(printer: Printer, work: Coroutine[Any, Any, int]) -> 
         stopped.append(name)
         loop.call_soon_threadsafe(abort, name)
 
-    undo = on_signals(printer.stdout, stop)
-    try:
-        exit_code = await task
-    except asyncio.CancelledError:
-        if not stopped:
-            raise
-        exit_code = 0
-    finally:
-        undo()
+    with on_signals(printer.stdout, stop):
+        try:
+            exit_code = await task
+        except asyncio.CancelledError:
+            if not stopped:
+                raise
+            exit_code = 0
     # A signal can also arrive after the run, while its answer is written.
     return exit_code or (exit_code_of(stopped[0]) if stopped else 0)

@@ -11,11 +11,13 @@ import sys
 import threading
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
 from types import FrameType
+from typing import TypeAlias
 
 from dirge_py.lib.text import clean
 from dirge_py.types.errors import UsageError
 from dirge_py.types.messages import TextBlock, UserMessage
 
+_Handler: TypeAlias = Callable[[int, FrameType | None], None]
 FIRST_BYTE_S = 3.0
 ALONE_FIRST_BYTE_S = 30.0
 NEXT_PIECE_S = 30.0
@@ -37,7 +39,12 @@ def read_prompt(fd: int = 0, *, have_words: bool) -> tuple[str, str]:
         SystemExit: on SIGTERM.
     """
     patience_s = FIRST_BYTE_S if have_words else ALONE_FIRST_BYTE_S
-    with _ended_by_sigterm():
+
+    def end(number: int, _frame: FrameType | None) -> None:
+        raise SystemExit(128 + number)
+
+    is_main = threading.current_thread() is threading.main_thread()
+    with handled_signals(end, *[signal.SIGTERM] * is_main):
         try:
             if os.isatty(fd):
                 return "", ""
@@ -73,20 +80,16 @@ def _read_pieces(fd: int) -> tuple[str, str]:
 
 
 @contextlib.contextmanager
-def _ended_by_sigterm() -> Iterator[None]:
-    """Let SIGTERM exit with code 143, after the usual messages and clean-up."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def end(number: int, _frame: FrameType | None) -> None:
-        raise SystemExit(128 + number)
-
-    before = signal.signal(signal.SIGTERM, end)
+def handled_signals(
+    handle: Callable[[int, FrameType | None], None], *numbers: int
+) -> Iterator[None]:
+    """Call `handle` on these signals, until the context ends; only in the main thread."""
+    before = {number: signal.signal(number, handle) for number in numbers}
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _wait_readable(fd: int, patience_s: float) -> bool:
@@ -210,11 +213,12 @@ class Stdout:
         return bool(select.select([], [self._fd], [], patience_s)[1])
 
 
-def on_signals(stdout: Stdout, stop: Callable[[str], None]) -> Callable[[], None]:
-    """Call `stop(name)` on SIGINT, SIGTERM or SIGHUP, even while a write waits.
+def on_signals(
+    stdout: Stdout, stop: Callable[[str], None]
+) -> contextlib.AbstractContextManager[None]:
+    """Call `stop(name)` on SIGINT, SIGTERM or SIGHUP in the context, even while a write waits.
 
-    After a signal, a write waits at most `HURRIED_S` for its reader. Returns a function that
-    restores the earlier handlers.
+    After a signal, a write waits at most `HURRIED_S` for its reader.
     """
 
     def handle(number: int, _frame: FrameType | None) -> None:
@@ -223,14 +227,7 @@ def on_signals(stdout: Stdout, stop: Callable[[str], None]) -> Callable[[], None
         if stdout.is_blocked:
             raise WriteInterrupted
 
-    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    before = {number: signal.signal(number, handle) for number in numbers}
-
-    def undo() -> None:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-    return undo
+    return handled_signals(handle, signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def print_notice(message: str, hint: str = "") -> None:

@@ -82,7 +82,12 @@ class Bubblewrap:
                 self._placeholders.hand_over(os.path.join(root, ".git"))
         has_network = self._profile.network or "network" in spec.permits
         if self._profile.hosts and not has_network:
-            self._proxy = self._proxy or _started_proxy(self._hosts)
+            try:
+                self._proxy = self._proxy or HostProxy(self._hosts)
+            except OSError as error:
+                why = f"cannot be started: {error.strerror or error}."
+                hint = "Make room in the folder for temporary files, or list no hosts."
+                raise ProcessError(f"The proxy for `[sandbox] hosts` {why}", hint=hint) from error
             arguments = [*_RELAY, self._proxy.path, *arguments]
             for path in (self._proxy.folder, *_NEEDED_BY_RELAY):
                 if effect_on(path, places) == "hide":
@@ -162,24 +167,12 @@ def _of_proc() -> list[str]:
     options = []
     for name in sorted(os.listdir("/proc")):
         path = f"/proc/{name}"
-        try:
+        with suppress(OSError):
             mode = os.lstat(path).st_mode
-        except OSError:
-            continue
-        is_settings = stat.S_ISDIR(mode) or mode & 0o222
-        if not name.isdecimal() and not stat.S_ISLNK(mode) and is_settings:
-            options += ["--ro-bind", path, path]
+            is_settings = stat.S_ISDIR(mode) or mode & 0o222
+            if not name.isdecimal() and not stat.S_ISLNK(mode) and is_settings:
+                options += ["--ro-bind", path, path]
     return options
-
-
-def _started_proxy(hosts: HostList) -> HostProxy:
-    try:
-        return HostProxy(hosts)
-    except OSError as error:
-        raise ProcessError(
-            f"The proxy for `[sandbox] hosts` cannot be started: {error.strerror or error}.",
-            hint="Make room in the folder for temporary files, or list no hosts.",
-        ) from error
 
 
 def filter_source(program: bytes | None) -> str:
@@ -208,12 +201,11 @@ class PlaceholderMounts:
             place = above
         if self._holds(place):
             return place
-        if not os.path.lexists(place):
-            try:
+        try:
+            if not os.path.lexists(place):
                 _make(place, _FILES.get(os.path.basename(path)) if place == path else None)
-            except FileExistsError:
-                pass
-            except OSError:
+        except OSError as error:
+            if not isinstance(error, FileExistsError):
                 return None
         if _is_ours(place) and not self._hold(place) and not os.path.lexists(place):
             return self.ensure(path)  # another dirge just removed it
@@ -229,14 +221,9 @@ class PlaceholderMounts:
         for path, descriptor in self._held.items():
             with suppress(OSError):
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                if not _is_same(path, descriptor):
-                    pass
-                elif not _is_untouched(path):
-                    _unmark(path)
-                elif os.path.isdir(path):
-                    os.rmdir(path)
-                else:
-                    os.unlink(path)
+                if _is_same(path, descriptor):
+                    remove = os.rmdir if os.path.isdir(path) else os.unlink
+                    (remove if _is_untouched(path) else _unmark)(path)
             os.close(descriptor)
         self._held.clear()
         atexit.unregister(self.release)
@@ -257,8 +244,7 @@ class PlaceholderMounts:
             return False
         if not self._held:
             atexit.register(self.release)
-        stale = self._held.pop(path, None)
-        if stale is not None:
+        if (stale := self._held.pop(path, None)) is not None:
             os.close(stale)
         self._held[path] = descriptor
         return True

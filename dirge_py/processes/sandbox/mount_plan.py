@@ -12,6 +12,7 @@ import os
 import stat
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Literal, TypeAlias
 
 from dirge_py.lib.lean_dataclass import dataclass
@@ -174,13 +175,11 @@ def _matters(path: str, places: Mapping[str, MountEffect]) -> bool:
 
 def _sockets() -> Iterator[str]:
     """Return the paths of Unix sockets that a process listens on."""
-    try:
-        with open("/proc/net/unix", encoding="utf-8", errors="surrogateescape") as table:
-            lines = table.readlines()[1:]
-    except OSError:
-        return
+    lines: list[str] = []
+    with contextlib.suppress(OSError):
+        lines = os.fsdecode(Path("/proc/net/unix").read_bytes()).split("\n")[1:]
     for line in lines:
-        path = "/" + line.rstrip("\n").partition(" /")[2]
+        path = "/" + line.partition(" /")[2]
         with contextlib.suppress(OSError):
             if stat.S_ISSOCK(os.lstat(path).st_mode):
                 yield os.path.realpath(path)
@@ -243,11 +242,10 @@ def _base_python(environment: str) -> str:
     prefix = os.path.dirname(folder)
     if not name.startswith("python") or os.path.basename(folder) != "bin":
         return ""
-    try:
+    with contextlib.suppress(OSError):
         libraries = os.listdir(os.path.join(prefix, "lib"))
-    except OSError:
-        return ""
-    return prefix if any(each.startswith("python3") for each in libraries) else ""
+        return prefix if any(each.startswith("python3") for each in libraries) else ""
+    return ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

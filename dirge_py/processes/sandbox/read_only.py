@@ -67,9 +67,16 @@ class ReadOnlyProfile:
         if kind is None:
             return None
         with self._lock:
-            tmp = self._temporary_folder()
+            if self._is_closed:
+                raise ProcessError("No command is started while dirge ends.")
+            try:
+                self._tmp = self._tmp or os.path.realpath(mkdtemp(prefix="dirge-read-only-"))
+            except OSError as error:
+                text = f"Can't create a folder for temporary files: {error.strerror or error}."
+                hint = "Free some space there, or set TMPDIR to a folder that you can write to."
+                raise ProcessError(text, hint=hint) from error
         closed = closed_folders(self._roots(), self._home)
-        return restricted_start(kind, arguments, self._sandbox, closed, spec, tmp)
+        return restricted_start(kind, arguments, self._sandbox, closed, spec, self._tmp)
 
     def close(self) -> None:
         """Remove the temporary folder with its contents. After this, nothing can be started."""
@@ -78,16 +85,3 @@ class ReadOnlyProfile:
             if self._tmp:
                 rmtree(self._tmp, ignore_errors=True)
                 self._tmp = ""
-
-    def _temporary_folder(self) -> str:
-        if self._is_closed:
-            raise ProcessError("No command is started while dirge ends.")
-        if not self._tmp:
-            try:
-                self._tmp = os.path.realpath(mkdtemp(prefix="dirge-read-only-"))
-            except OSError as error:
-                raise ProcessError(
-                    f"Can't create a folder for temporary files: {error.strerror or error}.",
-                    hint="Free some space there, or set TMPDIR to a folder that you can write to.",
-                ) from error
-        return self._tmp

@@ -4,6 +4,7 @@ import fcntl
 import os
 import signal
 import threading
+from contextlib import ExitStack
 
 import pytest
 
@@ -51,14 +52,15 @@ def test_a_signal_gives_up_a_write_that_nobody_takes() -> None:
     reading, writing = os.pipe()
     stdout = Stdout(writing)
     heard: list[str] = []
-    undo = on_signals(stdout, heard.append)
+    handled = ExitStack()
+    handled.enter_context(on_signals(stdout, heard.append))
     full = threading.Thread(target=lambda: _when_blocked(stdout, signal.SIGTERM))
     full.start()
     try:
         stdout.write(MUCH)
     finally:
         full.join()
-        undo()
+        handled.close()
         os.close(reading)
         os.close(writing)
 
@@ -70,7 +72,8 @@ def test_a_signal_does_not_disturb_a_write_that_gets_through() -> None:
     reading, writing = os.pipe()
     fcntl.fcntl(writing, fcntl.F_SETPIPE_SZ, 1024 * 1024)
     stdout = Stdout(writing)
-    undo = on_signals(stdout, lambda name: None)
+    handled = ExitStack()
+    handled.enter_context(on_signals(stdout, lambda name: None))
     over = threading.Event()
 
     def disturb() -> None:
@@ -85,7 +88,7 @@ def test_a_signal_does_not_disturb_a_write_that_gets_through() -> None:
     finally:
         over.set()
         disturber.join()
-        undo()
+        handled.close()
         os.close(writing)
 
     assert not stdout.is_closed
