@@ -105,12 +105,9 @@ def describe_silent_answer(
 
 def format_shell_message(command: str, finished: "CommandResult") -> UserMessage:
     """A command that the user ran with `!`, as a message of the origin `shell`."""
-    if finished.aborted:
-        how = _STOPPED
-    elif finished.signal is not None:
+    how = _STOPPED if finished.aborted else f"exit {finished.exit_code}"
+    if finished.signal is not None and not finished.aborted:
         how = f"ended by signal {finished.signal}"
-    else:
-        how = f"exit {finished.exit_code}"
     output = clean(excerpt(finished.output)).strip("\n") or _NO_OUTPUT
     return user_text(f"The person ran `{command}` ({how}):\n{output}", "shell")
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 
 
+
 _TYPE_IT = "\n type"
 _NAME_IT = "\n name"
 _NONE = "\n none"
@@ -150,15 +151,13 @@ class _SetupWizard:
         return None
 
     async def _with_key(self, offer: ProviderChoice, draft: ProviderDraft) -> ProviderDraft | None:
-        states = {name: "is set" if os.environ.get(name) else "not set" for name in offer.key_env}
-        choices = [Choice(id=name, label=f"${name}", detail=note) for name, note in states.items()]
-        note = "stored in a file only you can read"
-        choices.append(Choice(id=_TYPE_IT, label="type it", detail=note))
+        ways = {n: (f"${n}", "is set" if os.environ.get(n) else "not set") for n in offer.key_env}
+        ways[_TYPE_IT] = "type it", "stored in a file only you can read"
         if offer.is_own:
-            note = "enter its name"
-            choices.append(Choice(id=_NAME_IT, label="in another variable", detail=note))
+            ways[_NAME_IT] = "in another variable", "enter its name"
         if offer.is_own and is_loopback(urlsplit(draft.base_url).hostname or ""):
-            choices.append(Choice(id=_NONE, label="it needs none"))
+            ways[_NONE] = "it needs none", ""
+        choices = [Choice(id=way, label=label, detail=note) for way, (label, note) in ways.items()]
         current = _variable_of(offer) or _TYPE_IT
         chosen = await self._prompter.pick("Where is the key?", choices, current)
         draft = replace(draft, key="", key_env="")

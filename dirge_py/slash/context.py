@@ -2,17 +2,13 @@
 
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
+from dirge_py.context.shape import OmittedMessage
+from dirge_py.context.view import ContextReport
+from dirge_py.conversation.conversation import Conversation
 from dirge_py.slash.base import FrontEnd, command
 from dirge_py.types.errors import UsageError
-
-if TYPE_CHECKING:
-    from dirge_py.context.shape import OmittedMessage
-    from dirge_py.context.view import ContextReport
-    from dirge_py.conversation.conversation import Conversation
-    from dirge_py.types.events import ContextCompacted
-
+from dirge_py.types.events import ContextCompacted
 
 _BAR_CELLS = 20
 _MOST_DIGITS = 9
@@ -22,14 +18,14 @@ _MISSPELLED = re.compile(r"-.*|undo|(show|restore) \S+|restore")
 
 
 @command("context", "what is sent to the model, and how much of the window it takes", headless=True)
-async def show_context(args: str, conversation: "Conversation", front: FrontEnd) -> None:
+async def show_context(args: str, conversation: Conversation, front: FrontEnd) -> None:
     report = conversation.context_report()
     if report is None:
         raise UsageError("This conversation doesn't track its context.")
     front.show("\n".join(_lines(report)))
 
 
-def _compact_words(conversation: "Conversation") -> list[str]:
+def _compact_words(conversation: Conversation) -> list[str]:
     """The forms of `/compact`, with the newest messages that could be sent in full again."""
     numbers = [item.number for item in conversation.omitted_messages()][-_MOST_OFFERED:]
     return ["show", "--undo", *(f"restore {number}" for number in reversed(numbers))]
@@ -44,7 +40,7 @@ def _compact_words(conversation: "Conversation") -> list[str]:
     aliases=("compress",),
     complete=_compact_words,
 )
-async def compact(args: str, conversation: "Conversation", front: FrontEnd) -> None:
+async def compact(args: str, conversation: Conversation, front: FrontEnd) -> None:
     """Compact the history; with `show`, `restore N` or `--undo`, list or restore messages."""
     match args.split():
         case ["--undo"]:
@@ -69,7 +65,7 @@ async def compact(args: str, conversation: "Conversation", front: FrontEnd) -> N
             await _compact_now(args, conversation, front)
 
 
-def _omitted_text(left_out: "Sequence[OmittedMessage]") -> str:
+def _omitted_text(left_out: Sequence[OmittedMessage]) -> str:
     if not left_out:
         return "Nothing is left out: every message is sent in full."
     count = f"{len(left_out)} messages"
@@ -78,7 +74,7 @@ def _omitted_text(left_out: "Sequence[OmittedMessage]") -> str:
     return "\n".join([head, *map(row.format, left_out)])
 
 
-async def _compact_now(args: str, conversation: "Conversation", front: FrontEnd) -> None:
+async def _compact_now(args: str, conversation: Conversation, front: FrontEnd) -> None:
     done: ContextCompacted | None = await conversation.compact(args)
     failed = "dirge could not make a summary."
     if done is None:
@@ -92,11 +88,11 @@ async def _compact_now(args: str, conversation: "Conversation", front: FrontEnd)
         front.show(text, tone="warning")
 
 
-def _savings_text(done: "ContextCompacted") -> str:
+def _savings_text(done: ContextCompacted) -> str:
     return f"{done.tokens_before:,} → {done.tokens_after:,} tokens (estimated)."
 
 
-def _lines(report: "ContextReport") -> list[str]:
+def _lines(report: ContextReport) -> list[str]:
     share = report.tokens / report.window
     filled = min(_BAR_CELLS, round(share * _BAR_CELLS))
     lines = [

@@ -4,8 +4,9 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
 from datetime import datetime
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
+from dirge_py.conversation.conversation import Conversation
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.text import format_usd, plural
 from dirge_py.lib.text_width import align_columns
@@ -14,10 +15,6 @@ from dirge_py.session.record import Record
 from dirge_py.slash.base import FrontEnd, command
 from dirge_py.types.events import OF_TURNS, UsageReported
 from dirge_py.types.messages import Usage
-
-if TYPE_CHECKING:
-    from dirge_py.conversation.conversation import Conversation
-
 
 MAIN = "main"
 SUMMARY = "summarize"
@@ -153,7 +150,7 @@ def _causes(
     aliases=("usage", "stats"),
     headless=True,
 )
-async def cost(args: str, conversation: "Conversation", front: FrontEnd) -> None:
+async def cost(args: str, conversation: Conversation, front: FrontEnd) -> None:
     requests = requests_of(conversation.timeline.records(), conversation.reported)
     lines: list[_Line] = ["No requests yet."]
     if requests:
@@ -179,7 +176,7 @@ async def cost(args: str, conversation: "Conversation", front: FrontEnd) -> None
     "how much of each request came from the service's cache, and what broke it",
     headless=True,
 )
-async def cache(args: str, conversation: "Conversation", front: FrontEnd) -> None:
+async def cache(args: str, conversation: Conversation, front: FrontEnd) -> None:
     requests = requests_of(conversation.timeline.records(), conversation.reported)
     turns = [request for request in requests if request.is_turn]
     if not turns:

@@ -6,17 +6,13 @@ import shlex
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from dirge_py.conversation.conversation import Conversation
 from dirge_py.lib.paths import from_home
 from dirge_py.lib.text import plural, visible
 from dirge_py.session.ids import project_root
 from dirge_py.slash.base import FrontEnd, ask_option, command
 from dirge_py.types.errors import UsageError
-
-if TYPE_CHECKING:
-    from dirge_py.conversation.conversation import Conversation
-
 
 _ADD = "add it"
 _MOST_OFFERED = 50
@@ -28,7 +24,7 @@ _MOST_NAMED = 10
 _NAMES = re.compile(r"^(?:diff --git \"?a/.* |--- /dev/null\n\+\+\+ )\"?b/(.*?)\"?$", re.MULTILINE)
 
 
-def _folder_names(conversation: "Conversation") -> Sequence[str]:
+def _folder_names(conversation: Conversation) -> Sequence[str]:
     """The folders inside the current one, and those beside it."""
     names = [".."]
     for folder, prefix in ((conversation.cwd, ""), (conversation.cwd.parent, "../")):
@@ -45,7 +41,7 @@ def _folder_names(conversation: "Conversation") -> Sequence[str]:
     while_running="listing",
     complete=_folder_names,
 )
-async def add_dir(args: str, conversation: "Conversation", front: FrontEnd) -> None:
+async def add_dir(args: str, conversation: Conversation, front: FrontEnd) -> None:
     settings = conversation.settings
     if not args:
         front.show("\n".join(["Folders:", *(f"  {visible(name)}" for name in settings.folders)]))
@@ -74,7 +70,7 @@ async def add_dir(args: str, conversation: "Conversation", front: FrontEnd) -> N
     while_running="no",
     complete=_folder_names,
 )
-async def cd(args: str, conversation: "Conversation", front: FrontEnd) -> None:
+async def cd(args: str, conversation: Conversation, front: FrontEnd) -> None:
     folder = _folder(args or "~", conversation.cwd)
     if folder == Path(os.path.realpath(conversation.cwd)):
         front.show(f"This is {visible(str(folder))}.")
@@ -106,7 +102,7 @@ def _folder(name: str, cwd: Path) -> Path:
     raise UsageError(f"There is no folder {visible(str(path))}.", hint=hint)
 
 
-def _edited_files(conversation: "Conversation") -> Sequence[str]:
+def _edited_files(conversation: Conversation) -> Sequence[str]:
     """The files that the model edited or wrote, the newest first."""
     answers = (m for m in reversed(conversation.messages) if m.role == "assistant")
     calls = (call for m in answers for call in m.calls if call.name in ("edit", "write"))
@@ -120,7 +116,7 @@ def _edited_files(conversation: "Conversation") -> Sequence[str]:
     headless=True,
     complete=_edited_files,
 )
-async def diff(args: str, conversation: "Conversation", front: FrontEnd) -> None:
+async def diff(args: str, conversation: Conversation, front: FrontEnd) -> None:
     difference = await conversation.timeline.difference(_within_project(args, conversation))
     if difference.obstacle:
         hint = "`snapshots = true` under [session] stores files as they were."
@@ -141,7 +137,7 @@ async def diff(args: str, conversation: "Conversation", front: FrontEnd) -> None
         front.show("The rest is left out; /diff FILE shows one file.", tone="warning")
 
 
-def _within_project(name: str, conversation: "Conversation") -> str:
+def _within_project(name: str, conversation: Conversation) -> str:
     if not name:
         return ""
     root = os.path.realpath(project_root(conversation.cwd))

@@ -1,19 +1,15 @@
 """`/limits`: what a run and its session have used of their limits."""
 
 import re
-from typing import TYPE_CHECKING
 
 from dirge_py.config.schema import LimitsTable
+from dirge_py.conversation.conversation import Conversation
 from dirge_py.guards.limits import format_amount, setting_of
 from dirge_py.lib.nearest import nearest
 from dirge_py.lib.text_width import align_columns
 from dirge_py.slash.base import FrontEnd, command
 from dirge_py.types.errors import UsageError
 from dirge_py.types.outcomes import LimitName
-
-if TYPE_CHECKING:
-    from dirge_py.conversation.conversation import Conversation
-
 
 _ORDER: tuple[LimitName, ...] = (
     "cost", "tokens", "input_tokens", "output_tokens", "time", "requests", "tool_calls",
@@ -31,7 +27,7 @@ _AMOUNT = re.compile(r"\d+|\d*\.\d+|none|off")
     headless=True,
     complete=lambda conversation: list(_NAMES),
 )
-async def limits(args: str, conversation: "Conversation", front: FrontEnd) -> None:
+async def limits(args: str, conversation: Conversation, front: FrontEnd) -> None:
     if not args:
         front.show(_table(conversation))
         return
@@ -60,7 +56,7 @@ async def limits(args: str, conversation: "Conversation", front: FrontEnd) -> No
     front.show(f"{key}: {shown}{since}, for this session.", tone="good")
 
 
-def _table(conversation: "Conversation") -> str:
+def _table(conversation: Conversation) -> str:
     limits = conversation.settings.limits
     used = {**limits.run_used(), **limits.used_by_session()}
     rows = [("", "used", "allowed")]

@@ -1,14 +1,12 @@
 """`/memory` and `/remember`: the notes that dirge keeps between sessions."""
 
-from typing import TYPE_CHECKING, get_args
+from typing import get_args
 
+from dirge_py.conversation.conversation import Conversation
 from dirge_py.extensions.memory.extension import Memory
 from dirge_py.slash.base import FrontEnd, command
 from dirge_py.types.errors import UsageError
 from dirge_py.types.memory import MemoryConflict, MemoryProvider, MemoryUpdate, StoreName
-
-if TYPE_CHECKING:
-    from dirge_py.conversation.conversation import Conversation
 
 _TITLES: dict[StoreName, str] = {"memory": "This project", "user": "You, in every project"}
 _LATER = "The model sees it from the next run on."
@@ -22,7 +20,7 @@ _LATER = "The model sees it from the next run on."
     # Not `edit user`: a completion that begins with another one would hide it.
     complete=lambda conversation: ["edit"],
 )
-async def memory(args: str, conversation: "Conversation", front: FrontEnd) -> None:
+async def memory(args: str, conversation: Conversation, front: FrontEnd) -> None:
     provider = _provider(conversation)
     match args.split():
         case []:
@@ -46,7 +44,7 @@ async def memory(args: str, conversation: "Conversation", front: FrontEnd) -> No
     usage="[--user] TEXT",
     headless=True,
 )
-async def remember(args: str, conversation: "Conversation", front: FrontEnd) -> None:
+async def remember(args: str, conversation: Conversation, front: FrontEnd) -> None:
     first, _, rest = args.partition(" ")
     store: StoreName = "user" if first == "--user" else "memory"
     text = rest if store == "user" else args
@@ -73,7 +71,7 @@ async def _edit(provider: MemoryProvider, store: StoreName, front: FrontEnd) -> 
     front.show(f"{done} {_LATER}", tone="good")
 
 
-def _provider(conversation: "Conversation") -> MemoryProvider:
+def _provider(conversation: Conversation) -> MemoryProvider:
     memory = conversation.extension(Memory)
     if memory is None:
         raise UsageError("Memory is off here.", hint="Set `enabled = true` under [memory].")

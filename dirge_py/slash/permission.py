@@ -1,14 +1,11 @@
 """`/mode`, `/why` and `/allow`: what dirge allows without asking, and why."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
+from dirge_py.conversation.conversation import Conversation
 from dirge_py.permission.decision import explain, format_log, format_past_decision
 from dirge_py.slash.base import FrontEnd, Tone, command, pick_name
 from dirge_py.types.errors import UsageError
-
-if TYPE_CHECKING:
-    from dirge_py.conversation.conversation import Conversation
 
 _MODES = {
     "standard": "reads and edits in the workspace; asks before commands that act",
@@ -25,7 +22,7 @@ _MODES = {
     usage="[standard|accept|restrictive|plan|yolo]",
     complete=lambda conversation: list(_MODES),
 )
-async def mode(args: str, conversation: "Conversation", front: FrontEnd) -> None:
+async def mode(args: str, conversation: Conversation, front: FrontEnd) -> None:
     settings = conversation.settings
     chosen = await pick_name(
         args, front, "Permission mode", _MODES, current=settings.mode, noun="mode"
@@ -43,7 +40,7 @@ async def mode(args: str, conversation: "Conversation", front: FrontEnd) -> None
     headless=True,
     complete=lambda conversation: [f"{name} " for name in conversation.tool_names],
 )
-async def why(args: str, conversation: "Conversation", front: FrontEnd) -> None:
+async def why(args: str, conversation: Conversation, front: FrontEnd) -> None:
     settings = conversation.settings
     tool, _, call = (part.strip() for part in args.strip().partition(" "))
     if call:
@@ -60,7 +57,7 @@ async def why(args: str, conversation: "Conversation", front: FrontEnd) -> None:
         front.show(format_log(settings.decisions))
 
 
-def _allow_words(conversation: "Conversation") -> list[str]:
+def _allow_words(conversation: Conversation) -> list[str]:
     numbers = range(1, len(conversation.settings.grants) + 1)
     return ["list", "add ", *(f"remove {number}" for number in numbers), "clear"]
 
@@ -73,7 +70,7 @@ def _allow_words(conversation: "Conversation") -> list[str]:
     while_running="listing",
     complete=_allow_words,
 )
-async def allow(args: str, conversation: "Conversation", front: FrontEnd) -> None:
+async def allow(args: str, conversation: Conversation, front: FrontEnd) -> None:
     settings = conversation.settings
     verb, _, rest = args.partition(" ")
     rest = rest.strip()

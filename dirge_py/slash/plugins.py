@@ -1,8 +1,8 @@
 """`/plugins`, `/hooks` and `/tools`: what plugins added, and what runs at each hook."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
+from dirge_py.conversation.conversation import Conversation
 from dirge_py.extensions.plugins.registration import Plugins
 from dirge_py.lib.nearest import nearest
 from dirge_py.lib.text_width import align_columns
@@ -10,10 +10,6 @@ from dirge_py.slash.base import FrontEnd, command
 from dirge_py.types.errors import UsageError
 from dirge_py.types.extensions import HookReport, PluginReport
 from dirge_py.types.tools import LoopTool
-
-if TYPE_CHECKING:
-    from dirge_py.conversation.conversation import Conversation
-
 
 _NONE = "There are no plugins. A plugin is one file in the folder `plugins` beside config.toml."
 
@@ -24,7 +20,7 @@ _NONE = "There are no plugins. A plugin is one file in the folder `plugins` besi
     usage="[off NAME]",
     complete=lambda conversation: ["off"],
 )
-async def plugins(args: str, conversation: "Conversation", front: FrontEnd) -> None:
+async def plugins(args: str, conversation: Conversation, front: FrontEnd) -> None:
     known = conversation.extension(Plugins) or Plugins()
     verb, _, name = args.partition(" ")
     name = name.strip()
@@ -40,7 +36,7 @@ async def plugins(args: str, conversation: "Conversation", front: FrontEnd) -> N
 
 
 @command("hooks", "what runs at each hook, in order")
-async def hooks(args: str, conversation: "Conversation", front: FrontEnd) -> None:
+async def hooks(args: str, conversation: Conversation, front: FrontEnd) -> None:
     order = (conversation.extension(Plugins) or Plugins()).order()
     rows = align_columns([(f"  {point}", " → ".join(labels)) for point, labels in order])
     lines = ["What runs at each hook, in order", *rows]
@@ -53,7 +49,7 @@ async def hooks(args: str, conversation: "Conversation", front: FrontEnd) -> Non
     usage="[NAME] [--chain]",
     complete=lambda conversation: conversation.tool_names,
 )
-async def tools(args: str, conversation: "Conversation", front: FrontEnd) -> None:
+async def tools(args: str, conversation: Conversation, front: FrontEnd) -> None:
     words = [word for word in args.split() if word != "--chain"]
     if not words:
         front.show("\n".join(map(_tool_line, conversation.tools)) or "The model has no tools.")

@@ -2,8 +2,9 @@
 
 import asyncio
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, get_args
+from typing import get_args
 
+from dirge_py.conversation.conversation import Conversation
 from dirge_py.extensions.memory.extension import Memory
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.text import plural, truncate, visible
@@ -22,10 +23,6 @@ from dirge_py.slash.session import folder_of_state
 from dirge_py.types.errors import ConfigError, UsageError
 from dirge_py.types.memory import StoreName
 from dirge_py.types.messages import AssistantMessage, UserMessage
-
-if TYPE_CHECKING:
-    from dirge_py.conversation.conversation import Conversation
-
 
 _KINDS = ("prompt", "answer", "summary")
 """The kinds of texts that are embedded: results would be many, and are in the files anyway."""
@@ -58,7 +55,7 @@ class Passage:
     while_running="yes",
     headless=True,
 )
-async def recall(args: str, conversation: "Conversation", front: FrontEnd) -> None:
+async def recall(args: str, conversation: Conversation, front: FrontEnd) -> None:
     words = args.split()
     is_semantic, model = False, ""
     while words and words[0].startswith("--"):
@@ -79,7 +76,7 @@ async def recall(args: str, conversation: "Conversation", front: FrontEnd) -> No
         front.show(await _by_words(words, conversation))
 
 
-async def _by_words(words: Sequence[str], conversation: "Conversation") -> str:
+async def _by_words(words: Sequence[str], conversation: Conversation) -> str:
     query = SearchQuery(words)
     lines = [_line(each) for each in await _noted(conversation) if query.matches(each.text)]
     matches = await asyncio.to_thread(_index(conversation).search, words, limit=_MOST_SHOWN)
@@ -87,7 +84,7 @@ async def _by_words(words: Sequence[str], conversation: "Conversation") -> str:
     return "\n".join(lines) or "Nothing found. /recall --semantic TEXT searches by meaning."
 
 
-async def _by_meaning(text: str, model: str, conversation: "Conversation", front: FrontEnd) -> str:
+async def _by_meaning(text: str, model: str, conversation: Conversation, front: FrontEnd) -> str:
     """What is nearest in meaning. Raises ConfigError or ProviderError: there are no embeddings."""
     embed = conversation.session.embed
     if embed is None:
@@ -129,7 +126,7 @@ async def _by_meaning(text: str, model: str, conversation: "Conversation", front
     return "\n".join([f"Nearest in meaning, by {answer.model} (1.00 is the same):", *lines])
 
 
-async def _noted(conversation: "Conversation") -> list[Passage]:
+async def _noted(conversation: Conversation) -> list[Passage]:
     memory = conversation.extension(Memory)
     if memory is None:
         return []
@@ -142,7 +139,7 @@ async def _noted(conversation: "Conversation") -> list[Passage]:
     ]
 
 
-async def _said(conversation: "Conversation") -> list[Passage]:
+async def _said(conversation: Conversation) -> list[Passage]:
     """The texts of all sessions of the project, the newest first, in pieces."""
     matches = await asyncio.to_thread(_index(conversation).newest_texts, _KINDS, _MOST_PASSAGES)
     texts = [(_place(match), match.snippet) for match in matches]
@@ -157,7 +154,7 @@ async def _said(conversation: "Conversation") -> list[Passage]:
     ]
 
 
-def _index(conversation: "Conversation") -> SessionIndex:
+def _index(conversation: Conversation) -> SessionIndex:
     return SessionIndex(folder_of_state(conversation), project_id(conversation.cwd))
 
 

@@ -2,18 +2,14 @@
 
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
 
+from dirge_py.conversation.conversation import Conversation
+from dirge_py.git.objects import TreeChange
 from dirge_py.lib.text import one_line, plural, visible
+from dirge_py.session.rewind import RewindPreview, RewindResult, RewindScope, RewindTarget
+from dirge_py.session.tree import RewindPoint, SessionTree
 from dirge_py.slash.base import Choice, FrontEnd, ask_option, ask_options, command
 from dirge_py.types.errors import UsageError
-
-if TYPE_CHECKING:
-    from dirge_py.conversation.conversation import Conversation
-    from dirge_py.git.objects import TreeChange
-    from dirge_py.session.rewind import RewindPreview, RewindResult, RewindScope, RewindTarget
-    from dirge_py.session.tree import RewindPoint, SessionTree
-
 
 _LEFT_OUT = "Too large for a snapshot or ignored then, so left as they are"
 _HERE = "here"
@@ -25,7 +21,7 @@ _WOULD = {"added": "would come back", "changed": "would change", "removed": "wou
 _BOTH = "conversation and files"
 _CONVERSATION = "only the conversation"
 _FILES = "only the files"
-_SCOPES: "dict[str, RewindScope]" = {_BOTH: "both", _CONVERSATION: "conversation", _FILES: "files"}
+_SCOPES: dict[str, RewindScope] = {_BOTH: "both", _CONVERSATION: "conversation", _FILES: "files"}
 _HEADLINES = {
     "redo": "The last move is undone.",
     "clone": "A new branch ends at that message. /redo reverses that.",
@@ -42,7 +38,7 @@ _HEADLINES = {
     while_running="no",
     complete=lambda c: [str(number) for number, _ in enumerate(_prompt_ids(c), 1)],
 )
-async def rewind(args: str, conversation: "Conversation", front: FrontEnd) -> None:
+async def rewind(args: str, conversation: Conversation, front: FrontEnd) -> None:
     prompt = await _chosen_point(args, conversation, front)
     if prompt is None:
         return
@@ -53,13 +49,13 @@ async def rewind(args: str, conversation: "Conversation", front: FrontEnd) -> No
 
 
 @command("redo", "reverse the last move within the session", while_running="no")
-async def redo(args: str, conversation: "Conversation", front: FrontEnd) -> None:
+async def redo(args: str, conversation: Conversation, front: FrontEnd) -> None:
     _refuse_arguments(args, "redo")
     target = conversation.timeline.before_last_move()
     await _move(conversation, front, target, None, await conversation.timeline.preview(target))
 
 
-async def _go_back(args: str, conversation: "Conversation", front: FrontEnd, *, why: str) -> None:
+async def _go_back(args: str, conversation: Conversation, front: FrontEnd, *, why: str) -> None:
     """Go back to before the last prompt; asks only if files would change."""
     _refuse_arguments(args, why)
     target = conversation.timeline.before(why=why)
@@ -71,12 +67,12 @@ async def _go_back(args: str, conversation: "Conversation", front: FrontEnd, *, 
 
 
 @command("undo", "go back to before the last prompt, with the files", while_running="no")
-async def undo(args: str, conversation: "Conversation", front: FrontEnd) -> None:
+async def undo(args: str, conversation: Conversation, front: FrontEnd) -> None:
     await _go_back(args, conversation, front, why="undo")
 
 
 @command("retry", "undo the last prompt, with its files, to edit and resend it", while_running="no")
-async def retry(args: str, conversation: "Conversation", front: FrontEnd) -> None:
+async def retry(args: str, conversation: Conversation, front: FrontEnd) -> None:
     await _go_back(args, conversation, front, why="retry")
 
 
@@ -93,7 +89,7 @@ def _refuse_arguments(args: str, name: str) -> None:
     headless=True,
     complete=lambda c: list(c.timeline.tree().names) if c.session_id else [],
 )
-async def tree(args: str, conversation: "Conversation", front: FrontEnd) -> None:
+async def tree(args: str, conversation: Conversation, front: FrontEnd) -> None:
     timeline = conversation.timeline
     if not args:
         front.show("\n".join(draw_tree(timeline.tree())) or "This session has no messages yet.")
@@ -106,7 +102,7 @@ async def tree(args: str, conversation: "Conversation", front: FrontEnd) -> None
         await _move(conversation, front, target, scope, preview)
 
 
-def _prompt_ids(conversation: "Conversation") -> list[str]:
+def _prompt_ids(conversation: Conversation) -> list[str]:
     return [p.id for p in conversation.timeline.prompts()] if conversation.session_id else []
 
 
@@ -118,7 +114,7 @@ def _prompt_ids(conversation: "Conversation") -> list[str]:
     while_running="no",
     complete=_prompt_ids,
 )
-async def fork(args: str, conversation: "Conversation", front: FrontEnd) -> None:
+async def fork(args: str, conversation: Conversation, front: FrontEnd) -> None:
     timeline = conversation.timeline
     prompt = args or await _pick_point(front, "Branch from before", timeline.prompts())
     if prompt is not None:
@@ -132,7 +128,7 @@ async def fork(args: str, conversation: "Conversation", front: FrontEnd) -> None
     while_running="no",
     complete=lambda c: [point.id for point in c.timeline.points()] if c.session_id else [],
 )
-async def clone(args: str, conversation: "Conversation", front: FrontEnd) -> None:
+async def clone(args: str, conversation: Conversation, front: FrontEnd) -> None:
     timeline = conversation.timeline
     points = [point for point in timeline.points() if point.text.strip()]
     message = args or await _pick_point(front, "Branch that ends at", points, is_marked=True)
@@ -141,7 +137,7 @@ async def clone(args: str, conversation: "Conversation", front: FrontEnd) -> Non
 
 
 async def _pick_point(
-    front: FrontEnd, title: str, points: "Sequence[RewindPoint]", *, is_marked: bool = False
+    front: FrontEnd, title: str, points: Sequence[RewindPoint], *, is_marked: bool = False
 ) -> str | None:
     """The id of the point the user picks; "" if there are no points, None if they cancel."""
     choices = []
@@ -151,14 +147,14 @@ async def _pick_point(
     return await front.pick(title, choices) if choices else ""
 
 
-def _choice(point: "RewindPoint", mark: str = "", note: str = "") -> Choice:
+def _choice(point: RewindPoint, mark: str = "", note: str = "") -> Choice:
     label, detail = mark + one_line(point.text, 80), relative_time(point.at) + note
     return Choice(id=point.id, label=label, detail=detail)
 
 
 async def _chosen_point(
-    args: str, conversation: "Conversation", front: FrontEnd
-) -> "RewindPoint | None":
+    args: str, conversation: Conversation, front: FrontEnd
+) -> RewindPoint | None:
     """The prompt to go back before: by its number from the end, or picked."""
     prompts = conversation.timeline.prompts(None if args else 20)
     if not prompts:
@@ -178,7 +174,7 @@ async def _chosen_point(
     return next((prompt for prompt in prompts if prompt.id == chosen), None)
 
 
-async def _ask_scope(preview: "RewindPreview", front: FrontEnd) -> "RewindScope | None":
+async def _ask_scope(preview: RewindPreview, front: FrontEnd) -> RewindScope | None:
     """What the move covers; None if the user cancels."""
     options = {_CONVERSATION: "the files stay as they are"}
     if preview.changes or preview.yours:
@@ -188,7 +184,7 @@ async def _ask_scope(preview: "RewindPreview", front: FrontEnd) -> "RewindScope 
     return _SCOPES.get(chosen or "")
 
 
-async def _ask_for_user_files(preview: "RewindPreview", front: FrontEnd) -> Sequence[str] | None:
+async def _ask_for_user_files(preview: RewindPreview, front: FrontEnd) -> Sequence[str] | None:
     """Which files that the user changed go back as well; None if they cancel."""
     if not preview.yours:
         return ()
@@ -201,11 +197,11 @@ async def _ask_for_user_files(preview: "RewindPreview", front: FrontEnd) -> Sequ
 
 
 async def _move(
-    conversation: "Conversation",
+    conversation: Conversation,
     front: FrontEnd,
-    target: "RewindTarget",
-    scope: "RewindScope | None",
-    preview: "RewindPreview | None" = None,
+    target: RewindTarget,
+    scope: RewindScope | None,
+    preview: RewindPreview | None = None,
 ) -> None:
     """Move to `target` and report it; first ask which of the user's own changes go back, too."""
     also: Sequence[str] | None = ()
@@ -219,7 +215,7 @@ async def _move(
         front.set_input(result.text)
 
 
-def _preview_text(preview: "RewindPreview") -> str:
+def _preview_text(preview: RewindPreview) -> str:
     lines = [_left_behind(preview.left_behind)]
     if preview.unavailable:
         lines.append(f"The files stay as they are: {preview.unavailable}.")
@@ -236,7 +232,7 @@ def _preview_text(preview: "RewindPreview") -> str:
     return "\n".join(lines)
 
 
-def _result_text(moved: "RewindResult") -> str:
+def _result_text(moved: RewindResult) -> str:
     left = _left_behind(moved.left_behind) if moved.left_behind else "No message is left out."
     headline = _HEADLINES.get(moved.why, f"{left} /redo reverses that.")
     if moved.what == "files":
@@ -261,11 +257,11 @@ def _left_behind(count: int) -> str:
     return f"{plural(count, 'message')} {verb} on another branch (/tree)."
 
 
-def _change_lines(changes: Sequence["TreeChange"]) -> list[str]:
+def _change_lines(changes: Sequence[TreeChange]) -> list[str]:
     return _capped([f"  {_SIGNS[c.kind]} {visible(c.path)}{_line_counts(c)}" for c in changes])
 
 
-def _line_counts(change: "TreeChange") -> str:
+def _line_counts(change: TreeChange) -> str:
     return "" if change.lines is None else f"  +{change.lines[0]} -{change.lines[1]}"
 
 
@@ -291,7 +287,7 @@ def relative_time(at: str) -> str:
     return "just now"
 
 
-def draw_tree(tree: "SessionTree") -> Iterator[str]:
+def draw_tree(tree: SessionTree) -> Iterator[str]:
     """Yield a line per prompt and move, ▸ at the current one, side branches above and indented."""
     nodes = tree.nodes
     main = set()

@@ -3,25 +3,21 @@
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from dirge_py.context.prompt_text import prompt_text
+from dirge_py.conversation.conversation import Conversation
 from dirge_py.conversation.deps import ForkOptions
 from dirge_py.lib.text import truncate, visible
+from dirge_py.processes.runner import ShellState
 from dirge_py.sdk.outcome_text import why_not_done
 from dirge_py.session.recovery import choices_from_answers, decide_calls, recovery_questions
+from dirge_py.session.transcript import CallChoice
 from dirge_py.session.tree import settings_at
 from dirge_py.slash.base import FrontEnd, Unsupported, command
 from dirge_py.tools.todo_list import TodoList
 from dirge_py.types.errors import DirgeError, UsageError
 from dirge_py.types.events import LoopEvent, UsageReported
 from dirge_py.types.messages import AssistantMessage, ToolResultMessage
-
-if TYPE_CHECKING:
-    from dirge_py.conversation.conversation import Conversation
-    from dirge_py.processes.runner import ShellState
-    from dirge_py.session.transcript import CallChoice
-
 
 _SHOWN_CHARS = 60
 _NO_TODOS = "The todo list is empty."
@@ -37,7 +33,7 @@ _SIDE_QUESTION = (
     while_running="no",
     headless=True,
 )
-async def continue_run(args: str, conversation: "Conversation", front: FrontEnd) -> None:
+async def continue_run(args: str, conversation: Conversation, front: FrontEnd) -> None:
     if args:
         hint = "Send them as a prompt: it continues the run, too."
         raise UsageError("/continue takes no arguments.", hint=hint)
@@ -50,7 +46,7 @@ async def continue_run(args: str, conversation: "Conversation", front: FrontEnd)
     usage="[PROMPT]",
     while_running="yes",
 )
-async def step(args: str, conversation: "Conversation", front: FrontEnd) -> None:
+async def step(args: str, conversation: Conversation, front: FrontEnd) -> None:
     if not conversation.is_running:
         if args:
             conversation.send(await conversation.attach(args), single_turn=True)
@@ -64,7 +60,7 @@ async def step(args: str, conversation: "Conversation", front: FrontEnd) -> None
         front.show("The run waits after the calls of this turn; then /step takes the next turn.")
 
 
-async def _continue(conversation: "Conversation", front: FrontEnd, *, single_turn: bool) -> None:
+async def _continue(conversation: Conversation, front: FrontEnd, *, single_turn: bool) -> None:
     interruption = conversation.interruption
     if interruption is None:
         conversation.continue_run(single_turn=single_turn)
@@ -82,7 +78,7 @@ async def _continue(conversation: "Conversation", front: FrontEnd, *, single_tur
 
 
 @command("stop", "stop the run after this turn, when its calls are done", while_running="yes")
-async def stop(args: str, conversation: "Conversation", front: FrontEnd) -> None:
+async def stop(args: str, conversation: Conversation, front: FrontEnd) -> None:
     if args:
         raise UsageError("/stop takes no arguments.", hint="A prompt during a run steers it.")
     if conversation.is_compacting:
@@ -103,7 +99,7 @@ async def stop(args: str, conversation: "Conversation", front: FrontEnd) -> None
     usage="QUESTION",
     headless=True,
 )
-async def btw(args: str, conversation: "Conversation", front: FrontEnd) -> None:
+async def btw(args: str, conversation: Conversation, front: FrontEnd) -> None:
     if not args:
         raise UsageError("Ask what?", hint="For example: /btw which files did you change?")
 
@@ -135,12 +131,12 @@ async def btw(args: str, conversation: "Conversation", front: FrontEnd) -> None:
     while_running="no",
     headless=True,
 )
-async def init(args: str, conversation: "Conversation", front: FrontEnd) -> None:
+async def init(args: str, conversation: Conversation, front: FrontEnd) -> None:
     wishes = f"\n\nWhat matters to me in particular: {args}" if args else ""
     conversation.send(f"{prompt_text('init')}{wishes}")
 
 
-def running_commands(conversation: "Conversation") -> list[str]:
+def running_commands(conversation: Conversation) -> list[str]:
     """The ids of the commands in the background that still run."""
     shells = conversation.environment.shells
     states = shells.list() if shells is not None else ()
@@ -155,7 +151,7 @@ def running_commands(conversation: "Conversation") -> list[str]:
     while_running="yes",
     complete=lambda conversation: [f"kill {each}" for each in running_commands(conversation)],
 )
-async def tasks(args: str, conversation: "Conversation", front: FrontEnd) -> None:
+async def tasks(args: str, conversation: Conversation, front: FrontEnd) -> None:
     shells = conversation.environment.shells
     if shells is None:
         raise UsageError("This conversation can't run commands.")
@@ -172,7 +168,7 @@ async def tasks(args: str, conversation: "Conversation", front: FrontEnd) -> Non
         front.show(f"{shell_id} was stopped.", tone="good")
 
 
-def _task_line(state: "ShellState") -> str:
+def _task_line(state: ShellState) -> str:
     how = f"exit {state.exit_code}" if state.signal is None else f"signal {state.signal}"
     ended = {"timed_out": "time limit", "killed": "stopped", "running": "running"}
     how = ended.get(state.status, how)
@@ -186,7 +182,7 @@ def _task_line(state: "ShellState") -> str:
 
 
 @command("todos", "the todo list of the model", aliases=("todo",), headless=True)
-async def todos(args: str, conversation: "Conversation", front: FrontEnd) -> None:
+async def todos(args: str, conversation: Conversation, front: FrontEnd) -> None:
     records = conversation.timeline.records()
     if not records:
         # The last result of the tool holds the list.

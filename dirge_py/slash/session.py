@@ -2,9 +2,10 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 from dirge_py.config.paths import state_dir
+from dirge_py.conversation.conversation import Conversation
 from dirge_py.lib.paths import from_home
 from dirge_py.session.history import title_of
 from dirge_py.session.ids import project_root
@@ -20,10 +21,6 @@ from dirge_py.slash.base import Choice, FrontEnd, ask_option, command
 from dirge_py.types.errors import UsageError
 from dirge_py.types.messages import UserMessage
 
-if TYPE_CHECKING:
-    from dirge_py.conversation.conversation import Conversation
-
-
 _MOST_SHOWN = 50
 _MOST_LISTED = 20
 _DELETE = "delete it"
@@ -34,14 +31,14 @@ _ENDINGS = {".md": "md", ".html": "html", ".htm": "html", ".json": "json"}
 @command(
     "clear", "begin a new session; this one is kept", aliases=("new", "reset"), while_running="no"
 )
-async def clear(args: str, conversation: "Conversation", front: FrontEnd) -> None:
+async def clear(args: str, conversation: Conversation, front: FrontEnd) -> None:
     left = conversation.session_id
     await front.open(None)
     if left:
         front.show(f"A new session. The one before: dirge -r {left}", tone="good")
 
 
-def _session_words(conversation: "Conversation") -> list[str]:
+def _session_words(conversation: Conversation) -> list[str]:
     ids = [summary.id for summary in conversation.session.list_sessions()][:_MOST_SHOWN]
     return [*ids, "list", "current", *(f"delete {name}" for name in ids)]
 
@@ -54,7 +51,7 @@ def _session_words(conversation: "Conversation") -> list[str]:
     while_running="listing",
     complete=_session_words,
 )
-async def sessions(args: str, conversation: "Conversation", front: FrontEnd) -> None:
+async def sessions(args: str, conversation: Conversation, front: FrontEnd) -> None:
     """Let the user pick a session by words of its title; during a run, only show the list."""
     verb, _, rest = args.partition(" ")
     stored = list(conversation.session.list_sessions())
@@ -78,7 +75,7 @@ async def sessions(args: str, conversation: "Conversation", front: FrontEnd) -> 
 
 
 async def _pick_session(
-    args: str, stored: Sequence[SessionSummary], conversation: "Conversation", front: FrontEnd
+    args: str, stored: Sequence[SessionSummary], conversation: Conversation, front: FrontEnd
 ) -> str | None:
     # A prefix of the id is enough, or a prefix of what follows its date.
     if args and any(
@@ -98,7 +95,7 @@ async def _pick_session(
     return await front.pick("Session", choices, current=conversation.session_id or "")
 
 
-async def _delete(name: str, conversation: "Conversation", front: FrontEnd) -> None:
+async def _delete(name: str, conversation: Conversation, front: FrontEnd) -> None:
     """Move a session to the trash, by default the current one, and then begin a new one."""
     state = folder_of_state(conversation)
     store = Store(state, project_root(conversation.cwd))
@@ -115,7 +112,7 @@ async def _delete(name: str, conversation: "Conversation", front: FrontEnd) -> N
     front.show(f"Deleted; for a week {undo}.", tone="good")
 
 
-def folder_of_state(conversation: "Conversation") -> Path:
+def folder_of_state(conversation: Conversation) -> Path:
     """The state folder that this session is stored in, or would be."""
     journal = conversation.timeline.file
     return journal.parents[2] if journal is not None else state_dir()
@@ -138,7 +135,7 @@ def _session_list(stored: Sequence[SessionSummary], current: str | None) -> str:
     usage="[md|html|json] [FILE]",
     complete=lambda conversation: list(_FORMS),
 )
-async def export(args: str, conversation: "Conversation", front: FrontEnd) -> None:
+async def export(args: str, conversation: Conversation, front: FrontEnd) -> None:
     form, name = _export_target(args.strip())
     messages = tuple(conversation.messages)
     if not messages:
@@ -153,14 +150,14 @@ async def export(args: str, conversation: "Conversation", front: FrontEnd) -> No
         cost_usd=conversation.cost_usd,
         messages=messages,
     )
-    text = render_export(session, cast("ExportFormat", form))
+    text = render_export(session, cast(ExportFormat, form))
     file = from_home(name) if name else Path(export_file_name(session.title, session.id, form))
     path = write_new_file(conversation.cwd / file, text, other_name=not name)
     front.show(f"Exported {len(messages)} messages to {path}", tone="good")
 
 
 @command("rename", "give this session another title", usage="TITLE", aliases=("name",))
-async def rename(args: str, conversation: "Conversation", front: FrontEnd) -> None:
+async def rename(args: str, conversation: Conversation, front: FrontEnd) -> None:
     if not args.strip():
         hint = "For example: /rename the parser, second try"
         raise UsageError("/rename needs a title.", hint=hint)

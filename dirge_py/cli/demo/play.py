@@ -39,7 +39,7 @@ from dirge_py.types.events import (
     ToolExecutionEnd,
     ToolExecutionStart,
 )
-from dirge_py.types.llm import LlmContext, StreamEvent, StreamFn, StreamOptions
+from dirge_py.types.llm import LlmContext, StreamEvent, StreamOptions
 from dirge_py.types.messages import AssistantMessage, Message, ThinkingBlock, ToolResultMessage
 from dirge_py.types.outcomes import Done
 from dirge_py.types.questions import Asker
@@ -90,8 +90,12 @@ class Demo:
 
     def conversation(self, asker: Asker, *, paced: bool) -> Conversation:
         """A conversation at the beginning of the script."""
-        replies = [*_replies("fix"), lambda c: _reply("fixed" if _tests_passed(c) else "not_fixed")]
-        return self._built(asker, Script([_paced(r) for r in replies] if paced else replies).stream)
+        script = DemoScript(is_paced=paced)
+        options = BuildOptions(allow=(self.rule,), notices=self.notices)
+        conversation = build(self._config, asker, options, stream_fn=script.stream)
+        conversation.subscribe(script.on_event)
+        self._conversation = conversation
+        return conversation
 
     @property
     def has_passed(self) -> bool:
@@ -106,11 +110,6 @@ class Demo:
     def close(self) -> None:
         os.chdir(self._before)
         self._folder.cleanup()
-
-    def _built(self, asker: Asker, stream_fn: StreamFn) -> Conversation:
-        options = BuildOptions(allow=(self.rule,), notices=self.notices)
-        self._conversation = build(self._config, asker, options, stream_fn=stream_fn)
-        return self._conversation
 
 
 def play_printed(demo: Demo) -> int:
@@ -201,12 +200,6 @@ class PlanDemo(Demo):
         f"Accepting its plan adds the one for all tests: execute:{TEST_COMMAND}",
     )
 
-    def conversation(self, asker: Asker, *, paced: bool) -> Conversation:
-        script = PlanScript(is_paced=paced)
-        conversation = self._built(asker, script.stream)
-        conversation.subscribe(script.on_event)
-        return conversation
-
     @property
     def has_passed(self) -> bool:
         """Whether the plan ended verified, by tests that really passed in its last review."""
@@ -225,12 +218,12 @@ class PlanDemo(Demo):
         return isinstance(result.outcome, Done)
 
 
-class PlanScript:
-    """Plays the model in the current phase of a plan. Each phase starts from the beginning."""
+class DemoScript:
+    """Plays the model: fixes the bug, or works on a plan, each phase of which has its replies."""
 
     def __init__(self, *, is_paced: bool) -> None:
         self._is_paced = is_paced
-        self._replies: list[Reply | ReplyMaker] = []
+        self._replies: list[Reply | ReplyMaker] = [*_replies("fix"), _last_words]
 
     def on_event(self, event: LoopEvent) -> None:
         if isinstance(event, PlanPhase) and event.state == "started":
@@ -244,8 +237,11 @@ class PlanScript:
     ) -> AsyncIterator[StreamEvent]:
         """The next reply of this phase."""
         reply = self._replies.pop(0) if self._replies else Reply(text="My script ends here.")
-        script = Script([_paced(reply) if self._is_paced else reply])
-        async for event in script.stream(context, options, signal):
+        if not isinstance(reply, Reply):
+            reply = reply(context)
+        if self._is_paced:
+            reply = replace(reply, chunk_chars=3, pause_s=0.015)
+        async for event in Script([reply]).stream(context, options, signal):
             yield event
 
 
@@ -259,12 +255,6 @@ def _reply(name: str) -> Reply:
     return reply
 
 
-def _paced(reply: Reply | ReplyMaker) -> Reply | ReplyMaker:
-    if isinstance(reply, Reply):
-        return replace(reply, chunk_chars=3, pause_s=0.015)
-    return lambda context: replace(reply(context), chunk_chars=3, pause_s=0.015)
-
-
 def _last_details(messages: Sequence[Message]) -> Mapping[str, object]:
     results = [m for m in messages if isinstance(m, ToolResultMessage)]
     return results[-1].details if results else {}
@@ -274,6 +264,10 @@ def _tests_passed(context: LlmContext) -> bool:
     """Whether the last command of this conversation was the tests, and they passed."""
     details = _last_details(context.messages)
     return details.get("command") == TEST_COMMAND and details.get("exit_code") == 0
+
+
+def _last_words(context: LlmContext) -> Reply:
+    return _reply("fixed" if _tests_passed(context) else "not_fixed")
 
 
 def _verdict(context: LlmContext) -> Reply:

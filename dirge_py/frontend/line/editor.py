@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from prompt_toolkit import PromptSession
 from prompt_toolkit.application import Application, create_app_session, run_in_terminal
@@ -23,13 +23,10 @@ from prompt_toolkit.output import ColorDepth, Output
 from prompt_toolkit.output.vt100 import Vt100_Output
 from prompt_toolkit.shortcuts import CompleteStyle
 
+from dirge_py.conversation.conversation import Conversation
 from dirge_py.frontend.line.streams import AnswerInterrupted
 from dirge_py.lib.text import clean
 from dirge_py.slash.registry import Registry
-
-if TYPE_CHECKING:
-    from dirge_py.conversation.conversation import Conversation
-
 
 _SET_ASIDE = "\0set aside"
 _INTERRUPTED = "\0interrupted"
@@ -56,7 +53,7 @@ class TerminalLines:
         label: Callable[[], str],
         interrupt: Callable[[], object],
         commands: Registry,
-        conversation: "Callable[[], Conversation | None]",
+        conversation: Callable[[], Conversation | None],
         input: Input | None = None,  # noqa: A002 - prompt_toolkit's word
         output: Output | None = None,
     ) -> None:
@@ -316,9 +313,7 @@ def _plain_output() -> Output:
 class LineCompleter(Completer):
     """Completes commands, their arguments, and @files: reads one folder at a time."""
 
-    def __init__(
-        self, registry: Registry, conversation: "Callable[[], Conversation | None]"
-    ) -> None:
+    def __init__(self, registry: Registry, conversation: Callable[[], Conversation | None]) -> None:
         self._registry = registry
         self._conversation = conversation
 

@@ -2,13 +2,14 @@
 
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dirge_py.conversation.log import ConversationLog
 from dirge_py.frontend.event_text import describe_event, describe_run_end
 from dirge_py.frontend.line.streams import LineWriter
 from dirge_py.frontend.replay import replay_messages
 from dirge_py.lib.text import format_cost, format_count, plural
+from dirge_py.session.history import PlanRecordEvent
 from dirge_py.session.recovery import title_of_call
 from dirge_py.types.events import (
     AgentEnd,
@@ -42,10 +43,6 @@ from dirge_py.types.messages import (
     Usage,
     UserMessage,
 )
-
-if TYPE_CHECKING:
-    from dirge_py.session.history import PlanRecordEvent
-
 
 _RESULT_LINES = 4
 _DIFF_LINES = 60
@@ -82,7 +79,7 @@ class LineRenderer:
         self._last_call = ""
 
     def replay(
-        self, messages: Iterable[Message], besides: "Sequence[tuple[int, PlanRecordEvent]]" = ()
+        self, messages: Iterable[Message], besides: Sequence[tuple[int, PlanRecordEvent]] = ()
     ) -> None:
         """Render stored messages; `besides` as for `replay_messages`."""
         replay_messages(messages, besides, self._render_message, self._on_plan_event)

@@ -118,30 +118,22 @@ class ClaudeLines:
             return
         self._started = True
         conversation = self._conversation
-        self._line(
-            {
-                "type": "system",
-                "subtype": "init",
-                "cwd": str(conversation.cwd),
-                "model": conversation.settings.model,
-                "tools": list(conversation.tool_names),
-                "permissionMode": conversation.settings.mode,
-                "slash_commands": list(self._commands),
-            }
-        )
+        line = {
+            "type": "system",
+            "subtype": "init",
+            "cwd": str(conversation.cwd),
+            "model": conversation.settings.model,
+            "tools": list(conversation.tool_names),
+            "permissionMode": conversation.settings.mode,
+            "slash_commands": list(self._commands),
+        }
+        self._line(line)
 
     def on_event(self, event: LoopEvent) -> None:
-        partial: dict[str, Any] | None = None
-        match event:
-            case PlanPhase():
-                self.start()
-            case MessageUpdate() if self._partial:
-                partial = _partial_event(event)
-            case MessageStart(message=AssistantMessage()):
-                partial = {"type": "message_start", "message": {"role": "assistant", "content": []}}
-            case MessageEnd(message=AssistantMessage()):
-                partial = {"type": "message_stop"}
-        if self._partial and partial is not None:
+        if isinstance(event, PlanPhase):
+            self.start()
+        partial = _partial_event(event) if self._partial else None
+        if partial is not None:
             self._line({"type": "stream_event", "event": partial})
         if isinstance(event, MessageEnd):
             self._message(event.message)
@@ -152,20 +144,17 @@ class ClaudeLines:
     def _message(self, message: Message) -> None:
         if isinstance(message, AssistantMessage):
             self._line(_assistant(message))
-        elif isinstance(message, ToolResultMessage):
-            result = {
-                "type": "tool_result",
-                "tool_use_id": message.tool_call_id,
-                "content": message.text,
-                "is_error": message.is_error,
-            }
-            self._line({"type": "user", "message": {"role": "user", "content": [result]}})
-        elif isinstance(message, UserMessage) and message.origin != "user":
-            content = [_block(block) for block in message.content]
-            line: dict[str, Any] = {"type": "user", "message": {"role": "user", "content": content}}
-            if message.origin in ("harness", "plugin"):
-                line["isSynthetic"] = True
-            self._line(line)
+            return
+        if isinstance(message, UserMessage) and message.origin == "user":
+            return
+        content = [_block(block) for block in message.content]
+        if isinstance(message, ToolResultMessage):
+            result = {"type": "tool_result", "tool_use_id": message.tool_call_id}
+            content = [{**result, "content": message.text, "is_error": message.is_error}]
+        line: dict[str, Any] = {"type": "user", "message": {"role": "user", "content": content}}
+        if isinstance(message, UserMessage) and message.origin in ("harness", "plugin"):
+            line["isSynthetic"] = True
+        self._line(line)
 
     def _line(self, value: dict[str, Any]) -> None:
         self._write(one_line({**value, "session_id": self._conversation.session_id}))
@@ -205,23 +194,24 @@ def _block(block: object) -> dict[str, Any]:
             return {"type": "other", "text": str(block)}
 
 
-def _partial_event(event: MessageUpdate) -> dict[str, Any]:
+def _partial_event(event: LoopEvent) -> dict[str, Any] | None:
+    match event:
+        case MessageStart(message=AssistantMessage()):
+            return {"type": "message_start", "message": {"role": "assistant", "content": []}}
+        case MessageEnd(message=AssistantMessage()):
+            return {"type": "message_stop"}
+    if not isinstance(event, MessageUpdate):
+        return None
     kind, _, part = event.phase.partition("_")
-    if part == "start":
-        opened: dict[str, Any] = {"type": "text", "text": ""}
-        if kind == "thinking":
-            opened = {"type": "thinking", "thinking": ""}
-        elif kind == "toolcall":
-            opened = {"type": "tool_use", "id": event.tool_call_id, "name": event.tool_name}
-        return {"type": "content_block_start", "index": event.index, "content_block": opened}
     if part == "end":
         return {"type": "content_block_stop", "index": event.index}
-    field, kind_of_delta = {
-        "text": ("text", "text_delta"),
-        "thinking": ("thinking", "thinking_delta"),
-        "toolcall": ("partial_json", "input_json_delta"),
-    }[kind]
-    delta = {"type": kind_of_delta, field: event.delta}
+    opened: dict[str, Any] = {"type": kind, kind: ""}
+    delta = {"type": f"{kind}_delta", kind: event.delta}
+    if kind == "toolcall":
+        opened = {"type": "tool_use", "id": event.tool_call_id, "name": event.tool_name}
+        delta = {"type": "input_json_delta", "partial_json": event.delta}
+    if part == "start":
+        return {"type": "content_block_start", "index": event.index, "content_block": opened}
     return {"type": "content_block_delta", "index": event.index, "delta": delta}
 
 
