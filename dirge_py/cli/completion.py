@@ -5,6 +5,8 @@ import shlex
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
 
 from dirge_py.cli.arguments import (
     CONFIG_VERBS,
@@ -42,72 +44,31 @@ class CommandSpec:
     """The words that can follow directly."""
 
 
-def bash(places: Sequence[CommandSpec]) -> Iterator[str]:
+def bash(places: Sequence[CommandSpec]) -> str:
     """For `eval` in bash 3.2 or later; needs no bash-completion."""
-    yield "# dirge completion for bash"
-    yield "_dirge() {"
-    yield "    local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]}"
-    yield from _shell_place(places, "${COMP_WORDS[1]}", "${COMP_WORDS[2]}", "COMP_CWORD")
-    yield "    COMPREPLY=()"
-    yield '    case "$place $prev" in'
-    yield from _bash_values(places)
-    yield "    esac"
-    yield "    local offered="
-    yield '    case "$place" in'
-    for place in places:
-        flags = (name for flag in place.flags for name in flag.option_strings)
-        offered = shlex.quote(" ".join([*place.words, *flags]))
-        yield f"        {shlex.quote(place.name)}) offered={offered} ;;"
-    yield "    esac"
-    yield "    # Anything else is a prompt, or a file."
-    yield "    [[ $cur == -* || $COMP_CWORD -eq $first ]] || offered="
-    yield '    COMPREPLY=($(compgen -W "$offered" -- "$cur"))'
-    yield "}"
-    yield "complete -o default -F _dirge dirge"
+    place = _shell_place(places, "${COMP_WORDS[1]}", "${COMP_WORDS[2]}", "COMP_CWORD")
+    return _filled("bash", PLACE=place, VALUES=_bash_values(places), OFFERS=_bash_offers(places))
 
 
-def zsh(places: Sequence[CommandSpec]) -> Iterator[str]:
+def zsh(places: Sequence[CommandSpec]) -> str:
     """For `eval` in zsh after `compinit`, or as a file `_dirge` in `$fpath`."""
-    yield "#compdef dirge"
-    yield "_dirge() {"
-    yield from _shell_place(places, "${words[2]}", "${words[3]}", "CURRENT - 1")
-    yield '    case "$place" in'
-    for place in places:
-        yield from _zsh_offer(place)
-    yield "    esac"
-    yield "}"
-    yield 'if [ "$funcstack[1]" = "_dirge" ]; then _dirge "$@"; else compdef _dirge dirge; fi'
+    place = _shell_place(places, "${words[2]}", "${words[3]}", "CURRENT - 1")
+    return _filled("zsh", PLACE=place, OFFERS=chain.from_iterable(map(_zsh_offer, places)))
 
 
-_FISH_HEAD = """\
-# dirge completion for fish
-function __dirge_place
-    set -l words (commandline -opc)[2..-1]
-    for count in 2 1
-        if test (count $words) -ge $count
-            set -l name (string join " " -- $words[1..$count])
-            if contains -- $name NAMES
-                echo $name
-                return
-            end
-        end
-    end
-    echo ""
-end
-function __dirge_at
-    test (__dirge_place) = "$argv[1]"
-end
-function __dirge_first
-    __dirge_at "$argv[1]"; and test (count (commandline -opc)) -eq $argv[2]
-end"""
-
-
-def fish(places: Sequence[CommandSpec]) -> Iterator[str]:
+def fish(places: Sequence[CommandSpec]) -> str:
     """For a file `dirge.fish` among fish's completions."""
     names = " ".join(shlex.quote(place.name) for place in places if place.name)
-    yield _FISH_HEAD.replace("NAMES", names)
-    for place in places:
-        yield from _fish_offer(place)
+    known = f"            if contains -- $name {names}"
+    return _filled("fish", KNOWN=[known], OFFERS=chain.from_iterable(map(_fish_offer, places)))
+
+
+def _filled(shell: str, **parts: Iterable[str]) -> str:
+    """The script of the file beside this module, with lines in the place of each `@PART@`."""
+    text = Path(__file__).with_suffix(f".{shell}").read_text(encoding="utf-8")
+    for name, lines in parts.items():
+        text = text.replace(f"@{name}@\n", "".join(f"{line}\n" for line in lines))
+    return text
 
 
 SCRIPTS = {"bash": bash, "zsh": zsh, "fish": fish}
@@ -137,6 +98,13 @@ def _bash_values(places: Sequence[CommandSpec]) -> Iterator[str]:
                 "words": f'COMPREPLY=($(compgen -W {shlex.quote(_choices_of(flag))} -- "$cur")); ',
             }.get(_value_of(flag), "")
             yield f"        {patterns}) {act}return ;;"
+
+
+def _bash_offers(places: Sequence[CommandSpec]) -> Iterator[str]:
+    for place in places:
+        flags = (name for flag in place.flags for name in flag.option_strings)
+        offered = shlex.quote(" ".join([*place.words, *flags]))
+        yield f"        {shlex.quote(place.name)}) offered={offered} ;;"
 
 
 def _zsh_offer(place: CommandSpec) -> Iterator[str]:
@@ -199,7 +167,7 @@ def build_completion_parser() -> Parser:
 def completion(rest: Sequence[str]) -> int:
     """Print the script; returns the exit code. Raises UsageError: the shell is unknown."""
     flags = build_completion_parser().parse_args(list(rest))
-    sys.stdout.write("".join(f"{line}\n" for line in SCRIPTS[flags.shell](command_specs())))
+    sys.stdout.write(SCRIPTS[flags.shell](command_specs()))
     return 0
 
 
