@@ -4,22 +4,17 @@ import asyncio
 import getpass
 import signal
 import sys
-from collections.abc import Coroutine, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, TypeVar
 
 from dirge_py.cli.arguments import build_config_parser
 from dirge_py.cli.flags import write_line
-from dirge_py.config.commands import (
-    ConfigReport,
-    config_check,
-    config_init,
-    config_path,
-    config_show,
-)
+from dirge_py.config import commands
+from dirge_py.config.commands import ConfigReport
 from dirge_py.config.load import load
 from dirge_py.config.paths import config_file
 from dirge_py.context.tokens import estimate_text
+from dirge_py.frontend.print.streams import handled_signals
 from dirge_py.providers.discovery import with_local_servers
 from dirge_py.sdk.environment import chosen_tools
 from dirge_py.sdk.options import BuildOptions
@@ -28,7 +23,6 @@ from dirge_py.slash.base import Choice
 from dirge_py.types.errors import UsageError
 
 _MOST_LINES = 30
-Result = TypeVar("Result")
 
 
 def config_command(rest: list[str]) -> int:
@@ -54,9 +48,14 @@ def _ask_for_provider(path: Path | None) -> int:
     if file.exists():
         load(path=file)  # Report its errors before the questions.
         why = f"{file} exists: a provider is added to it. Ctrl+C leaves everything as it is."
-    ending = run_interruptible(
-        set_up(ConsolePrompter(), write_line, ProviderSetup(file), why, has_demo=True)
-    )
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    # `asyncio.run` replaces only Python's own handler, and would then wait for the input.
+    with handled_signals(interrupt, signal.SIGINT):
+        setup = set_up(ConsolePrompter(), write_line, ProviderSetup(file), why, has_demo=True)
+        ending = asyncio.run(setup)
     if ending == "demo":
         write_line("Type: dirge demo")
     elif ending == "given up":
@@ -69,11 +68,11 @@ def _ask_for_provider(path: Path | None) -> int:
 def _report(verb: str, path: Path | None) -> ConfigReport:
     match verb:
         case "init":
-            return config_init(path=path)
+            return commands.config_init(path=path)
         case "check":
-            return config_check(path=path, around=with_local_servers)
+            return commands.config_check(path=path, around=with_local_servers)
         case "path":
-            return config_path(path=path)
+            return commands.config_path(path=path)
         case "prompt":
             config = load(path=path)
             prompt = make_system_prompt(config, BuildOptions(), Path.cwd())
@@ -83,7 +82,7 @@ def _report(verb: str, path: Path | None) -> ConfigReport:
             total = f"{estimate_text(text):>6}  total (estimated tokens)"
             return ConfigReport("\n".join([text, "", "-" * 40, *table, total]))
         case _:
-            return config_show(path=path, around=with_local_servers)
+            return commands.config_show(path=path, around=with_local_servers)
 
 
 class ConsolePrompter:
@@ -129,20 +128,6 @@ class ConsolePrompter:
             return getpass.getpass(f"{title}: ")
         except EOFError:
             return None
-
-
-def run_interruptible(work: Coroutine[Any, Any, Result]) -> Result:
-    """Return the result of `work`; unlike with `asyncio.run`, Ctrl+C also ends it during input."""
-
-    def interrupt(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    # `asyncio.run` replaces only Python's own handler, and would then wait for the input.
-    before = signal.signal(signal.SIGINT, interrupt)
-    try:
-        return asyncio.run(work)
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 def _typed(prompt: str) -> str | None:

@@ -30,18 +30,13 @@ def main() -> None:
             continue
         except OSError as error:
             exit_code = exit_code or 1
-            if stream is sys.stdout:
-                _complain(f"can't write the output: {error.strerror}.")
+            try:
+                if stream is sys.stdout:
+                    sys.stderr.write(f"dirge: can't write the output: {error.strerror}.\n")
+            except (OSError, ValueError):
+                continue  # Then the exit code alone must tell.
     # Skip the interpreter's clean-up, which takes noticeably long.
     os._exit(exit_code)
-
-
-def _complain(message: str) -> None:
-    try:
-        sys.stderr.write(f"dirge: {message}\n")
-    except (OSError, ValueError):
-        # Then the exit code alone must tell.
-        return
 
 
 if __name__ == "__main__":

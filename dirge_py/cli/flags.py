@@ -107,12 +107,8 @@ def _check_schema(flags: Namespace) -> None:
 
 
 def _check_session(flags: Namespace) -> None:
-    choices = {
-        "--continue": flags.continue_,
-        "--resume": flags.resume is not None,
-        "--session": flags.session is not None,
-        "--no-session": flags.no_session,
-    }
+    choices = {"--continue": flags.continue_, "--resume": flags.resume is not None}
+    choices |= {"--session": flags.session is not None, "--no-session": flags.no_session}
     chosen = [name for name, is_chosen in choices.items() if is_chosen]
     if len(chosen) > 1:
         raise UsageError(f"{chosen[0]} and {chosen[1]} exclude each other.")

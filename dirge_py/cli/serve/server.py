@@ -49,14 +49,10 @@ class GuardedServer(Server):
 
     async def make_app(self) -> web.Application:
         app = web.Application(middlewares=[self._guard])
-        app.add_routes(
-            [
-                web.get("/", self._index),
-                web.get("/ws", self.handle_websocket, name="websocket"),
-                web.static("/static", self.statics_path),
-                web.static("/page", _PAGE),
-            ]
-        )
+        app.router.add_get("/", self._index)
+        app.router.add_get("/ws", self.handle_websocket, name="websocket")
+        app.router.add_static("/static", self.statics_path)
+        app.router.add_static("/page", _PAGE)
         app.on_shutdown.append(self.on_shutdown)
         app.on_response_prepare.append(_agree_on_protocol)
         return app
@@ -168,11 +164,8 @@ class RequestGuard:
         of this machine, too.
         """
         names = [each.strip() for each in headers.get("Sec-WebSocket-Protocol", "").split(",")]
-        return PROTOCOL in names and any(
-            self.has_token(name.removeprefix(_TOKEN_PROTOCOL))
-            for name in names
-            if name.startswith(_TOKEN_PROTOCOL)
-        )
+        offered = (n.removeprefix(_TOKEN_PROTOCOL) for n in names if n.startswith(_TOKEN_PROTOCOL))
+        return PROTOCOL in names and any(map(self.has_token, offered))
 
     def has_token(self, given: str | None) -> bool:
         """Whether `given` is the token, compared in constant time."""

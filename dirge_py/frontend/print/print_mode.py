@@ -17,7 +17,7 @@ from dirge_py.frontend.print.result import (
     pending_calls,
     result_object,
 )
-from dirge_py.frontend.print.streams import InvalidLine, print_notice, user_lines
+from dirge_py.frontend.print.streams import print_notice, user_lines
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.text import clean
 from dirge_py.plan.state import NAME, load_state
@@ -39,7 +39,7 @@ from dirge_py.types.questions import PermissionAnswer, PermissionRequest
 
 _PLAN = "plan"
 _RESUME = "`dirge -c -p '/plan resume'`"
-InputLine: TypeAlias = UserMessage | InvalidLine
+InputLine: TypeAlias = UserMessage | str
 OnAsk = Literal["deny", "defer", "abort"]
 
 
@@ -122,7 +122,7 @@ async def print_stream(printer: Printer) -> int:
     exit_code, had_bad_line = 0, False
     task: asyncio.Task[int] | None = None
     async for line in _until(printer.stopped, user_lines()):
-        if isinstance(line, InvalidLine):
+        if isinstance(line, str):
             print_notice(f"a line of stdin was skipped: {line}.")
             had_bad_line = True
         elif conversation.is_running:

@@ -96,12 +96,8 @@ def _wait_readable(fd: int, patience_s: float) -> bool:
     return bool(select.select([fd], [], [], patience_s)[0])
 
 
-class InvalidLine(Exception):
-    """A line of `--input-format stream-json` that isn't a user message."""
-
-
-async def user_lines(fd: int = 0) -> AsyncGenerator[UserMessage | InvalidLine, None]:
-    """User messages from JSON lines, as they come, until end of file."""
+async def user_lines(fd: int = 0) -> AsyncGenerator[UserMessage | str, None]:
+    """User messages from JSON lines, as they come, or why a line is none, until end of file."""
     pipe = os.fdopen(os.dup(fd), "rb", buffering=0)
     kind = os.fstat(fd).st_mode
     if not (stat.S_ISFIFO(kind) or stat.S_ISSOCK(kind) or os.isatty(fd)):
@@ -134,25 +130,25 @@ async def _lines(reader: asyncio.StreamReader) -> AsyncIterator[bytes]:
         yield rest
 
 
-def read_line(line: bytes) -> UserMessage | InvalidLine:
-    """`{"type":"user","message":{"role":"user","content":str|blocks}}` as a message."""
+def read_line(line: bytes) -> UserMessage | str:
+    """Decode `{"type":"user","message":{"role":"user","content":str|blocks}}`; else return why not."""
     try:
         value = json.loads(line)
     except (ValueError, RecursionError) as error:
-        return InvalidLine(f"not JSON: {error}")
+        return f"not JSON: {error}"
     if not isinstance(value, dict) or value.get("type") != "user":
-        return InvalidLine('`type` is not "user"')
+        return '`type` is not "user"'
     message = value.get("message")
     if not isinstance(message, dict) or message.get("role") != "user":
-        return InvalidLine('`message` is not an object with the role "user"')
+        return '`message` is not an object with the role "user"'
     content = message.get("content")
     blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
     known = [b for b in blocks if isinstance(b, dict)] if isinstance(blocks, list) else []
     texts = [b["text"] for b in known if b.get("type") == "text" and isinstance(b.get("text"), str)]
     if not isinstance(blocks, list) or len(texts) < len(blocks):
-        return InvalidLine("`content` is neither text nor a list of text blocks")
+        return "`content` is neither text nor a list of text blocks"
     if not any(text.strip() for text in texts):
-        return InvalidLine("`content` is empty")
+        return "`content` is empty"
     return UserMessage(content=tuple(map(TextBlock, texts)))
 
 
