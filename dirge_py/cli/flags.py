@@ -11,6 +11,7 @@ from dirge_py.types.errors import DirgeError, UsageError
 
 if TYPE_CHECKING:
     from dirge_py.config.schema import Config
+    from dirge_py.permission.rules import Mode
     from dirge_py.sdk.options import BuildOptions, SessionChoice
     from dirge_py.slash.base import Tone
 
@@ -185,7 +186,7 @@ def with_notices(options: "BuildOptions", config: "Config") -> "BuildOptions":
 
 
 def _mode(flags: Namespace) -> str | None:
-    modes = {*flags.modes, flags.permission_mode} - {None}
+    modes: set[Mode] = {*flags.modes, flags.permission_mode} - {None}
     if len(modes) < 2:
         return next(iter(modes), None)
     from dirge_py.sdk.sessions import STRICTEST_FIRST

@@ -5,6 +5,7 @@ from argparse import Namespace
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -126,35 +127,29 @@ def _errors_in_json(flags: Namespace) -> Iterator[None]:
 
 def _run(flags: Namespace, work: Work, continuation: Continuation | None = None) -> int:
     with _errors_in_json(flags):
-        return _run_work(flags, work, continuation)
-
-
-def _run_work(flags: Namespace, work: Work, continuation: Continuation | None) -> int:
-    key = key_from_stdin() if flags.api_key_stdin else None
-    project = inspect_project(Path.cwd())
-    config, options = with_project(load_settings(flags, key), build_options(flags), project)
-    config = with_local_servers(config)
-    if continuation is not None:
-        choice = SessionChoice(kind="resume", id=continuation.session_id, continuation=continuation)
-        options = replace(options, session=choice)
-    options = with_notices(options, config)
-    asker = PolicyAsker(flags.on_ask or "deny")
-    commands = discover(slash)
-    for warning in commands.use_own_names(config.aliases):
-        print_notice(warning)
-    return print_all(
-        lambda: build(config, asker, options),
-        work,
-        options=PrintOptions(
+        key = key_from_stdin() if flags.api_key_stdin else None
+        project = inspect_project(Path.cwd())
+        config, options = with_project(load_settings(flags, key), build_options(flags), project)
+        config = with_local_servers(config)
+        if continuation is not None:
+            session_id = continuation.session_id
+            choice = SessionChoice(kind="resume", id=session_id, continuation=continuation)
+            options = replace(options, session=choice)
+        options = with_notices(options, config)
+        asker = PolicyAsker(flags.on_ask or "deny")
+        commands = discover(slash)
+        for warning in commands.use_own_names(config.aliases):
+            print_notice(warning)
+        printing = PrintOptions(
             output=flags.output_format or "text",
             events=flags.event_format or "claude",
             partial=flags.include_partial_messages,
             output_file=Path(flags.output_file) if flags.output_file else None,
             store=open_store(config, Path.cwd()),
             answer=schema_of(flags.json_schema) if flags.json_schema is not None else None,
-        ),
-        commands=commands,
-    )
+        )
+        opening = partial(build, config, asker, options)
+        return print_all(opening, work, options=printing, commands=commands)
 
 
 def _prompt(flags: Namespace, *, may_be_none: bool = False) -> Prompt | None:

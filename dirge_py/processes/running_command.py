@@ -264,8 +264,10 @@ class RunningCommand:
             if not unless.done():
                 self.stop()
 
-        # An abort may come from any thread.
-        forget = signal and signal.on_abort(lambda: self._loop.call_soon_threadsafe(stop))
+        def stop_soon() -> None:  # an abort may come from any thread
+            self._loop.call_soon_threadsafe(stop)
+
+        forget = signal.on_abort(stop_soon) if signal is not None else lambda: None
         try:
             waiting: set[asyncio.Future[Any]] = {self.finished, unless}
             await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
@@ -273,8 +275,7 @@ class RunningCommand:
             stop()
             raise
         finally:
-            if forget is not None:
-                forget()
+            forget()
 
     def stop(self) -> None:
         """End it soon. Calling this again changes nothing."""

@@ -207,8 +207,8 @@ async def _move(
     also: Sequence[str] | None = ()
     if preview is not None and (scope or target.what) != "conversation":
         also = await _ask_for_user_files(preview, front)
-        if also is None:
-            return
+    if also is None:
+        return
     result = await conversation.timeline.move_to(target, scope, also=also)
     front.show(_result_text(result), tone="error" if result.failed else "good")
     if result.text:

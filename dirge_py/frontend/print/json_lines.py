@@ -145,12 +145,13 @@ class ClaudeLines:
         if isinstance(message, AssistantMessage):
             self._line(_assistant(message))
             return
-        if isinstance(message, UserMessage) and message.origin == "user":
-            return
-        content = [_block(block) for block in message.content]
         if isinstance(message, ToolResultMessage):
             result = {"type": "tool_result", "tool_use_id": message.tool_call_id}
             content = [{**result, "content": message.text, "is_error": message.is_error}]
+        elif isinstance(message, UserMessage) and message.origin != "user":
+            content = [_block(block) for block in message.content]
+        else:
+            return
         line: dict[str, Any] = {"type": "user", "message": {"role": "user", "content": content}}
         if isinstance(message, UserMessage) and message.origin in ("harness", "plugin"):
             line["isSynthetic"] = True

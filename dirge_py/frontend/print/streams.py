@@ -131,7 +131,7 @@ async def _lines(reader: asyncio.StreamReader) -> AsyncIterator[bytes]:
 
 
 def read_line(line: bytes) -> UserMessage | str:
-    """Decode `{"type":"user","message":{"role":"user","content":str|blocks}}`; else return why not."""
+    """A message from `{"type":"user","message":{"role":"user","content":…}}`, or why it is none."""
     try:
         value = json.loads(line)
     except (ValueError, RecursionError) as error:
