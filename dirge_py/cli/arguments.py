@@ -3,6 +3,7 @@
 import argparse
 import re
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, NoReturn
 
 from dirge_py.lib.lazy import late
@@ -17,33 +18,6 @@ CHOICES = ("inspect", "done", "again")
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 """The only hosts of `dirge serve`, because input on the page can run commands."""
 LEVELS = ("off", "minimal", "low", "medium", "high", "xhigh")
-EPILOG = """\
-subcommands:
-  dirge demo [--plan] [--print]     watch it fix a small project, without a provider
-  dirge why TOOL INPUT…             what the permission engine would decide, and why
-  dirge config init|check|show|path|prompt
-  dirge sessions [list|show|search|export|repair|delete|import]
-                                    stored sessions: find, export, repair, delete
-  dirge doctor [--json] [--offline] problems of this installation, and their fixes
-  dirge trust [--show|--accept HASH|--forget]
-                                    what a project's .dirge may load or run
-  dirge turn --session ID [PROMPT]  take one turn; exit 10 while the model wants another
-  dirge resume FILE --confirm | --reject TEXT
-                                    decide the call that a run with --on-ask defer left open
-  dirge resume --session ID         continue a run that was cut off when dirge was killed
-  dirge signal SESSION [NAME [JSON]]
-                                    send a session a signal, or see which calls wait for an answer
-  dirge serve [--port N] [options] [PROMPT]
-                                    the terminal UI in a browser on this machine
-  dirge embed [options] [--] [TEXT…]
-                                    texts as vectors, from words or the lines on stdin
-  dirge completion bash|zsh|fish    a script that completes the command line
-
-`@path` in a prompt attaches a file or folder. A prompt that begins with a command such as /why runs
-it; `//` begins a prompt with a slash. Exit codes: 0 done, 1 failed, 2 wrong usage or configuration,
-10 more turns wanted, 11 awaiting confirmation, 53 turn limit, 54 other limit, 55 aborted by
---on-ask, 56 a plan ended not verified, 75 try again later, 130 and 143 interrupted.
-More: docs/cli.md."""
 _MODE: dict[str, Any] = {"dest": "modes", "action": "append_const", "default": []}
 _WITHOUT_CHOICE: dict[str, object] = {"print": True, "input_format": None, "resume": None}
 _WITHOUT_CHOICE |= dict.fromkeys(("continue_", "fork_session", "no_session", "plan"), False)
@@ -90,7 +64,7 @@ def build_parser() -> Parser:
         prog="dirge",
         usage="dirge [options] [prompt…]",
         description="A terminal coding agent: steer it while it works, or call it with -p.",
-        epilog=EPILOG,
+        epilog=Path(__file__).with_name("help.txt").read_text(encoding="utf-8").rstrip(),
         formatter_class=argparse.RawDescriptionHelpFormatter,
         add_help=False,
     )

@@ -44,7 +44,7 @@ def trust(rest: Sequence[str]) -> int:
     flags = build_trust_parser().parse_args(list(rest))
     if flags.json and not flags.show:
         raise UsageError("--json needs --show.")
-    from dirge_py.permission.project_trust import forget_project, inspect_project
+    from dirge_py.permission.project_trust import forget_project, inspect_project, trust_project
 
     project = inspect_project(project_folder(flags))
     if flags.show:
@@ -54,9 +54,16 @@ def trust(rest: Sequence[str]) -> int:
         forget_project(project)
         sys.stdout.write(f"Forgot all decisions about {visible(str(project.root))}.\n")
         return 0
-    if flags.accept is not None:
-        return _accept(project, flags.accept)
-    return _ask(project)
+    if flags.accept is None:
+        return _ask(project)
+    if not project.files and not project.obstacle:
+        raise DirgeError("there is nothing to trust.")
+    if flags.accept.lower() != project.digest and not project.obstacle:
+        words = f"{visible(flags.accept)} is not the hash of these files: that is {project.digest}."
+        raise DirgeError(words, hint="`dirge trust --show` lists them.")
+    trust_project(project)
+    sys.stdout.write(f"Trusted: {visible(str(project.root))} as {project.digest}\n")
+    return 0
 
 
 def as_json(project: "ProjectTrust") -> str:
@@ -86,19 +93,6 @@ def as_text(project: "ProjectTrust") -> str:
     if project.files and not project.obstacle:
         lines.append(f"{project.digest}  all of them")
     return "\n".join(lines) + "\n"
-
-
-def _accept(project: "ProjectTrust", digest: str) -> int:
-    from dirge_py.permission.project_trust import trust_project
-
-    if not project.files and not project.obstacle:
-        raise DirgeError("there is nothing to trust.")
-    if digest.lower() != project.digest and not project.obstacle:
-        words = f"{visible(digest)} is not the hash of these files: that is {project.digest}."
-        raise DirgeError(words, hint="`dirge trust --show` lists them.")
-    trust_project(project)
-    sys.stdout.write(f"Trusted: {visible(str(project.root))} as {project.digest}\n")
-    return 0
 
 
 def _ask(project: "ProjectTrust") -> int:

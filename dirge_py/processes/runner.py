@@ -131,44 +131,40 @@ class Runner:
         cwd, call_id = options["cwd"], options.get("call_id", "")
         approval = self._approvals.pop(call_id, ({}, frozenset(), False))
         approved_env, permits, is_read_only = approval
-
-        def start(marker: str) -> RunningCommand:
-            extra_env = {**approved_env, **(options.get("extra_env") or {})}
-            environment = self._environment.build(marker, extra_env)
-            arguments = shell_arguments(command) if isinstance(command, str) else list(command)
-            spec = LaunchSpec(
-                cwd=cwd,
-                environment=environment,
-                call_id=call_id,
-                permits=permits,
-                shows=options.get("shows", ()),
-            )
-            restricted = None
-            if is_read_only and self._read_only is not None:
-                restricted = self._read_only.restricted_start(arguments, spec)
-            if restricted is not None:
-                arguments = restricted.arguments
-                environment = {**environment, **restricted.environment}
-            elif self._launcher is not None:
-                arguments = self._launcher(arguments, spec)
-            process, output_fd = start_command(
-                arguments,
-                cwd=cwd,
-                environment=environment,
-                stdin_text=options.get("stdin_text"),
-                restrict=restricted.restrict if restricted is not None else None,
-            )
-            outputs = options.get("outputs")
-            return RunningCommand(
-                process,
-                output_fd,
-                _tree_of(process.pid, marker),
-                capture=OutputCapture(partial(outputs.create, call_id) if outputs else None),
-                on_output=options.get("on_output"),
-                watching=options.get("watching"),
-            )
-
-        return self._begin(start, min(options.get("timeout_s", DEFAULT_TIMEOUT_S), MAX_TIMEOUT_S))
+        marker = self._new_marker()
+        extra_env = {**approved_env, **(options.get("extra_env") or {})}
+        environment = self._environment.build(marker, extra_env)
+        arguments = shell_arguments(command) if isinstance(command, str) else list(command)
+        shows = options.get("shows", ())
+        spec = LaunchSpec(
+            cwd=cwd, environment=environment, call_id=call_id, permits=permits, shows=shows
+        )
+        restricted = None
+        if is_read_only and self._read_only is not None:
+            restricted = self._read_only.restricted_start(arguments, spec)
+        if restricted is not None:
+            arguments = restricted.arguments
+            environment = {**environment, **restricted.environment}
+        elif self._launcher is not None:
+            arguments = self._launcher(arguments, spec)
+        process, output_fd = start_command(
+            arguments,
+            cwd=cwd,
+            environment=environment,
+            stdin_text=options.get("stdin_text"),
+            restrict=restricted.restrict if restricted is not None else None,
+        )
+        outputs = options.get("outputs")
+        running = RunningCommand(
+            process,
+            output_fd,
+            _tree_of(process.pid, marker),
+            capture=OutputCapture(partial(outputs.create, call_id) if outputs else None),
+            on_output=options.get("on_output"),
+            watching=options.get("watching"),
+        )
+        timeout_s = min(options.get("timeout_s", DEFAULT_TIMEOUT_S), MAX_TIMEOUT_S)
+        return self._supervise(running, timeout_s)
 
     def start_for_person(
         self, command: str, *, cwd: str, rows: int, columns: int, on_bytes: OnBytes
@@ -178,25 +174,24 @@ class Runner:
         It has no time limit: it ends by itself, when it is stopped, or with the runner. Raises
         ProcessError if it could not be started.
         """
+        marker = self._new_marker()
+        environment = self._environment.build_for_person(marker)
+        process, *ends = open_terminal(
+            command, cwd=cwd, environment=environment, rows=rows, columns=columns
+        )
+        tree = _tree_of(process.pid, marker)
+        return self._supervise(PtyCommand(process, *ends, tree=tree, on_bytes=on_bytes), math.inf)
 
-        def start(marker: str) -> PtyCommand:
-            environment = self._environment.build_for_person(marker)
-            process, *ends = open_terminal(
-                command, cwd=cwd, environment=environment, rows=rows, columns=columns
-            )
-            tree = _tree_of(process.pid, marker)
-            return PtyCommand(process, *ends, tree=tree, on_bytes=on_bytes)
-
-        return self._begin(start, math.inf)
-
-    def _begin(self, start: Callable[[str], _Started], timeout_s: float) -> _Started:
-        """Start a command with a marker for its processes, and supervise it in a task."""
+    def _new_marker(self) -> str:
+        """Prepare for a command that is about to start; return the marker for its processes."""
         if self._is_shut_down:
             raise ProcessError("No command is started while dirge ends.")
         adopt_orphans()
         ORPHAN_REAPER.expect()
         # Call ids come from the model and may repeat, so the marker does not contain them.
-        running = start(f"{os.getpid()}-{secrets.token_hex(8)}")
+        return f"{os.getpid()}-{secrets.token_hex(8)}"
+
+    def _supervise(self, running: _Started, timeout_s: float) -> _Started:
         task = running.begin(timeout_s)
         self._running[task] = running
         task.add_done_callback(self._running.pop)

@@ -104,8 +104,6 @@ class Repl(FrontEnd):
         )
         self._start = start
         self._sessions = SessionOpener(self, self.controller, self.asker)
-        self.opened: Conversation | None = None
-        """The last conversation, after it was closed."""
         self._show_thinking = False
         self.renderer = LineRenderer(writer, show_thinking=False)
         self._changed = asyncio.Event()
@@ -158,7 +156,7 @@ class Repl(FrontEnd):
 
     async def close(self) -> None:
         """Save the draft and close the conversation; still writes its notices."""
-        conversation = self.opened = self.controller.conversation
+        conversation = self.controller.conversation
         self.source.stop()
         if conversation is not None:
             if not self.source.is_script:
@@ -340,8 +338,8 @@ async def _run(start: LineOptions) -> int:
         try:
             code = await repl.run()
         finally:
+            left = repl.controller.conversation
             await repl.close()
-        left = repl.opened
         if left is not None and left.session_id and left.messages:
             repl.writer.line(f"To come back: dirge --line -r {left.session_id}")
     if repl.source.is_script and repl.writer.problem is not None:
