@@ -77,9 +77,20 @@ def build_parser() -> Parser:
     input_help = "with -p: stream-json reads user messages as lines; one during a run steers it"
     add("--input-format", choices=("text", "stream-json"), help=input_help)
     _output_flags(headless)
-    _session_flags(parser.add_argument_group("sessions"))
+    add = parser.add_argument_group("sessions").add_argument
+    add("-c", "--continue", action="store_true", dest="continue_", help="the newest session here")
+    resume_help = "pick a session, or resume this one (an id or its beginning)"
+    add("-r", "--resume", nargs="?", const="", metavar="ID", help=resume_help)
+    add("--session", metavar="ID", type=_session_id, help="open this session, or create it")
+    add("--fork-session", action="store_true", help="branch off into a new session")
+    add("--no-session", action="store_true", help="store nothing")
     _shared_flags(parser)
-    _hidden_aliases(parser)
+    add, hide = parser.add_argument, argparse.SUPPRESS
+    add("--session-id", dest="session", type=_session_id, help=hide)
+    add("--effort", dest="thinking", choices=LEVELS, help=hide)
+    add("--max-budget-usd", dest="max_cost_usd", type=_positive, help=hide)
+    add("--max-agent-turns", dest="max_turns", type=positive_int, help=hide)
+    add("--dangerously-skip-permissions", const="yolo", **_MODE, help=hide)
     return parser
 
 
@@ -165,16 +176,6 @@ def _output_flags(group: Any) -> None:
     add("--json-schema", metavar="S|@FILE", help=schema_help)
 
 
-def _session_flags(group: Any) -> None:
-    add = group.add_argument
-    add("-c", "--continue", action="store_true", dest="continue_", help="the newest session here")
-    resume_help = "pick a session, or resume this one (an id or its beginning)"
-    add("-r", "--resume", nargs="?", const="", metavar="ID", help=resume_help)
-    add("--session", metavar="ID", type=_session_id, help="open this session, or create it")
-    add("--fork-session", action="store_true", help="branch off into a new session")
-    add("--no-session", action="store_true", help="store nothing")
-
-
 def _shared_flags(parser: Parser) -> None:
     add = parser.add_argument_group("model").add_argument
     add("-m", "--model", metavar="MODEL", help="[provider/]id[:level]")
@@ -218,16 +219,6 @@ def _shared_flags(parser: Parser) -> None:
     add("--record", metavar="FILE", type=_recording, help="write what models are sent and answer")
     add("--version", action="version", version=f"dirge {__version__}", help="print the version")
     add("-h", "--help", action="help", help="print this")
-
-
-def _hidden_aliases(parser: Parser) -> None:
-    add = parser.add_argument
-    hide = argparse.SUPPRESS
-    add("--session-id", dest="session", type=_session_id, help=hide)
-    add("--effort", dest="thinking", choices=LEVELS, help=hide)
-    add("--max-budget-usd", dest="max_cost_usd", type=_positive, help=hide)
-    add("--max-agent-turns", dest="max_turns", type=positive_int, help=hide)
-    add("--dangerously-skip-permissions", const="yolo", **_MODE, help=hide)
 
 
 def _session_id(text: str) -> str:

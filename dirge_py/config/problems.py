@@ -46,12 +46,14 @@ def config_error(
     for entry in sorted(entries, key=lambda entry: line_of(_location(entry), lines) or 0):
         text, hint = _words(entry)
         problems.append((f"{_place(_location(entry), file, lines, sources)}: {text}.", hint))
+    again = "`dirge config check` checks the file again."
     if len(problems) == 1:
-        return ConfigError(problems[0][0], hint=problems[0][1])
+        text, hint = problems[0]
+        return ConfigError(text, hint=hint or (again if text.startswith(file) else ""))
     shown = [f"{text} {hint}".rstrip() for text, hint in problems[:_MOST_SHOWN]]
     if len(problems) > _MOST_SHOWN:
         shown.append(f"… and {len(problems) - _MOST_SHOWN} more.")
-    return ConfigError("\n".join(shown), hint="`dirge config check` checks the file again.")
+    return ConfigError("\n".join(shown), hint=again)
 
 
 def _place(path: Path, file: str, lines: Mapping[Path, int], sources: Mapping[str, str]) -> str:

@@ -379,8 +379,8 @@ class Shells:
         """Run a command line in the background. Raises ProcessError, also if too many run."""
         running = [shell for shell in self._shells.values() if shell.is_running]
         if len(running) >= MAX_RUNNING:
-            listed = ", ".join(f"{shell.id} (`{_first_line(shell.command)}`)" for shell in running)
-            text = f"{MAX_RUNNING} commands run in the background, which is the limit: {listed}."
+            text = f"{MAX_RUNNING} commands run in the background, which is the limit: "
+            text += f"{_listed(running)}."
             raise ProcessError(text, hint="End one with `kill_shell`, or wait until one has ended.")
         options.setdefault("timeout_s", BACKGROUND_TIMEOUT_S)
         options.setdefault("watching", WatchSettings())
@@ -471,11 +471,11 @@ class Shells:
         return shell
 
 
-def _first_line(command: str) -> str:
-    return truncate(command.strip().partition("\n")[0], 60)
+def _listed(commands: Sequence[Shell | ShellState]) -> str:
+    lines = [(each.id, each.command.strip().partition("\n")[0]) for each in commands]
+    return ", ".join(f"{shell_id} (`{truncate(line, 60)}`)" for shell_id, line in lines)
 
 
 def ended_notice(states: Sequence[ShellState]) -> str:
     """Return the notice about commands that `shutdown` ended; "" if there were none."""
-    listed = ", ".join(f"{state.id} (`{_first_line(state.command)}`)" for state in states)
-    return f"Ended with the session: {listed}." if states else ""
+    return f"Ended with the session: {_listed(states)}." if states else ""

@@ -2,11 +2,11 @@
 
 import asyncio
 from collections.abc import Sequence
-from typing import get_args
+from contextlib import suppress
+from typing import TypeAlias, get_args
 
 from dirge_py.conversation.conversation import Conversation
 from dirge_py.extensions.memory.extension import Memory
-from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.text import plural, truncate, visible
 from dirge_py.session.ids import project_id
 from dirge_py.session.index.session_index import SearchMatch, SearchQuery, SessionIndex
@@ -20,10 +20,12 @@ from dirge_py.session.index.vectors import (
 )
 from dirge_py.slash.base import FrontEnd, command
 from dirge_py.slash.session import folder_of_state
-from dirge_py.types.errors import ConfigError, UsageError
+from dirge_py.types.errors import ConfigError, FileError, UsageError
 from dirge_py.types.memory import StoreName
 from dirge_py.types.messages import AssistantMessage, UserMessage
 
+_Passage: TypeAlias = tuple[str, str]
+"""Where a part of a text is, for people, and the part, on one line."""
 _KINDS = ("prompt", "answer", "summary")
 """The kinds of texts that are embedded: results would be many, and are in the files anyway."""
 _MOST_PASSAGES = 4_000
@@ -36,16 +38,6 @@ _SHOWN_CHARS = 200
 _USAGE = (
     "/recall WORDS finds texts with these words, /recall --semantic TEXT texts with its meaning."
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Passage:
-    """A part of a text."""
-
-    place: str
-    """Where it is, for people."""
-    text: str
-    """The text, on one line."""
 
 
 @command(
@@ -78,7 +70,7 @@ async def recall(args: str, conversation: Conversation, front: FrontEnd) -> None
 
 async def _by_words(words: Sequence[str], conversation: Conversation) -> str:
     query = SearchQuery(words)
-    lines = [_line(each) for each in await _noted(conversation) if query.matches(each.text)]
+    lines = [_line(p, text) for p, text in await _noted(conversation) if query.matches(text)]
     matches = await asyncio.to_thread(_index(conversation).search, words, limit=_MOST_SHOWN)
     lines += [f"{_place(match)}\n  {visible(match.snippet)}" for match in matches]
     return "\n".join(lines) or "Nothing found. /recall --semantic TEXT searches by meaning."
@@ -90,8 +82,8 @@ async def _by_meaning(text: str, model: str, conversation: Conversation, front: 
     if embed is None:
         raise UsageError("This conversation has no settings for embeddings.", hint=_USAGE)
     passages = [*await _noted(conversation), *await _said(conversation)]
-    passages = list({passage.text: passage for passage in passages}.values())[:_MOST_PASSAGES]
-    if not passages:
+    places = {text: place for place, text in passages}
+    if not places:
         return "Nothing to search yet: this project has no sessions and no notes."
     try:
         answer = await embed([text], model=model, notice=front.show)
@@ -102,7 +94,7 @@ async def _by_meaning(text: str, model: str, conversation: Conversation, front: 
     wanted = unit_vector(answer.embeddings[0])
     folder = folder_of_state(conversation) / "vectors"
     file = vector_file(folder, project_id(conversation.cwd), answer.model)
-    keys = {passage.text: text_key(passage.text) for passage in passages}
+    keys = {text: text_key(text) for text in list(places)[:_MOST_PASSAGES]}
     known = (await asyncio.to_thread(read_vectors, file)).items()
     # Only what can be compared: the service may have replaced the model.
     used = {*keys.values()}
@@ -117,29 +109,30 @@ async def _by_meaning(text: str, model: str, conversation: Conversation, front: 
             vectors |= {keys[t]: unit_vector(row) for t, row in zip(batch, rows, strict=True)}
     finally:
         if new and vectors:
-            await asyncio.to_thread(write_vectors, file, vectors)
+            with suppress(OSError, FileError):  # They only save asking for them again.
+                await asyncio.to_thread(write_vectors, file, vectors)
     scores = await asyncio.to_thread(
         lambda: {each: likeness(wanted, vectors[key]) for each, key in keys.items()}
     )
-    ranked = sorted(passages, key=lambda passage: -scores[passage.text])[:_MOST_SHOWN]
-    lines = [f"{scores[passage.text]:.2f}  {_line(passage)}" for passage in ranked]
+    ranked = sorted(keys, key=lambda text: -scores[text])[:_MOST_SHOWN]
+    lines = [f"{scores[text]:.2f}  {_line(places[text], text)}" for text in ranked]
     return "\n".join([f"Nearest in meaning, by {answer.model} (1.00 is the same):", *lines])
 
 
-async def _noted(conversation: Conversation) -> list[Passage]:
+async def _noted(conversation: Conversation) -> list[_Passage]:
     memory = conversation.extension(Memory)
     if memory is None:
         return []
     provider = memory.provider
     return [
-        Passage(f"memory: {provider.where(store)}", line.strip())
+        (f"memory: {provider.where(store)}", line.strip())
         for store in get_args(StoreName)
         for line in (await provider.read(store)).splitlines()
         if line.strip()
     ]
 
 
-async def _said(conversation: Conversation) -> list[Passage]:
+async def _said(conversation: Conversation) -> list[_Passage]:
     """The texts of all sessions of the project, the newest first, in pieces."""
     matches = await asyncio.to_thread(_index(conversation).newest_texts, _KINDS, _MOST_PASSAGES)
     texts = [(_place(match), match.snippet) for match in matches]
@@ -148,7 +141,7 @@ async def _said(conversation: Conversation) -> list[Passage]:
         own = [m for m in conversation.messages if isinstance(m, UserMessage | AssistantMessage)]
         texts = [("session this, now, text", " ".join(m.text.split())) for m in own] + texts
     return [
-        Passage(place, text[start : start + _PASSAGE_CHARS])
+        (place, text[start : start + _PASSAGE_CHARS])
         for place, text in texts
         for start in range(0, len(text), _PASSAGE_CHARS)
     ]
@@ -162,5 +155,5 @@ def _place(match: SearchMatch) -> str:
     return f"session {match.session_id}, {match.at[:10]}, {match.kind}"
 
 
-def _line(passage: Passage) -> str:
-    return f"{visible(passage.place)}\n  {visible(truncate(passage.text, _SHOWN_CHARS))}"
+def _line(place: str, text: str) -> str:
+    return f"{visible(place)}\n  {visible(truncate(text, _SHOWN_CHARS))}"

@@ -192,3 +192,11 @@ def test_loading_needs_no_toml_writer():
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 
     assert run.stdout.split() == ["False", "False"]
+
+
+def test_every_single_problem_of_a_file_says_what_to_do(refusal):
+    error = refusal("[tools]\nmost_calls = { read = 0 }\n")
+
+    assert "must be greater than 0" in str(error)
+    assert "dirge config check" in error.hint
+    assert "config check" not in refusal("", Overrides(max_turns=0)).hint

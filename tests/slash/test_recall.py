@@ -2,16 +2,16 @@
 
 import json
 from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
-
-import pytest
-
 from dirge_py.types.errors import ConfigError, ProviderError, UsageError
+from pathlib import Path
 from tests.support.fake_service import FakeService, RawReply, ReceivedRequest
 from tests.support.product import ComputedReply, Service
 from tests.support.project import ScriptedProject
 from tests.support.typed_commands import run_command
+from typing import Any
+
+import pytest
+
 
 AXES = ("parser", "colour", "deploy")
 
@@ -126,6 +126,16 @@ async def test_a_damaged_file_of_vectors_is_written_anew(
         shown = (await run_command("/recall --semantic which parser", conversation)).shown
 
     assert shown[0] == "Asking small for the embeddings of 6 texts."
+
+
+async def test_vectors_that_cannot_be_stored_are_used_once(
+    spoken: ScriptedProject, service: FakeService
+) -> None:
+    await talk(spoken)
+    (spoken.state_dir / "vectors").write_text("in the way")
+    async with spoken.open() as conversation:
+        shown = (await run_command("/recall --semantic which parser", conversation)).shown
+    assert "The parser reads tokens." in shown[-1]
 
 
 async def test_what_was_embedded_before_a_failure_is_kept(

@@ -3,6 +3,7 @@
 import json
 import os
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 from dirge_py.processes.sandbox.mount_plan import MountEffect, MountPlan, ordered, plan_mounts
 from dirge_py.processes.sandbox.profile import LaunchSpec, SandboxProfile, limits_as_shell
@@ -19,18 +20,7 @@ _SERVICES = (
 )  # fmt: skip
 _FOR_NETWORK = ("dnssd.service", "trustd.agent", "networkd")
 
-_ALLOWED = """\
-(version 1)
-(deny default)
-(allow process-exec process-fork)
-(allow signal (target same-sandbox))
-(allow process-info* (target same-sandbox))
-(allow sysctl-read)
-(allow file-ioctl (literal "/dev/tty"))
-(allow pseudo-tty)
-(allow ipc-posix-sem)
-(allow ipc-posix-shm)
-(allow file-read*)"""
+_ALLOWED = Path(__file__).with_name("seatbelt.sb").read_text(encoding="utf-8").rstrip("\n")
 
 
 class Seatbelt:
