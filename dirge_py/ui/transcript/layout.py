@@ -4,6 +4,7 @@ A block is drawn only when it comes into view; until then its height is a guess.
 theme or form only turns all heights into guesses again.
 """
 
+from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from functools import cached_property
@@ -16,29 +17,24 @@ from dirge_py.ui.theme.styles import Styles
 from dirge_py.ui.transcript.blocks import TranscriptBlock
 from dirge_py.ui.transcript.lines import LogicalText, Span, behind, pad
 
-_MOST_TOGETHER = 128
-"""Rows of a chunk, whose heights are added up; a chunk of twice as many is split."""
-
 NEVER = -1
 
 
 class BlockRow:
     """One block, with `gap` blank lines above its own `lines`.
 
-    `settled` is the state of the layout for which `lines` is exact, else it is a guess. A removed
-    row keeps its neighbours `above` and `below`.
+    `settled` is the state of the layout for which `lines` is exact, else it is a guess. `number`
+    and `top` are for `BlockRows`, which may have older ones than the current.
     """
 
-    __slots__ = ("above", "below", "block", "chunk", "gap", "lines", "settled")
+    __slots__ = ("block", "gap", "lines", "number", "rows", "settled", "top")
 
     def __init__(self, block: TranscriptBlock) -> None:
         self.block = block
-        self.gap = 0
-        self.lines = 0
+        self.gap = self.lines = self.number = self.top = 0
         self.settled = NEVER
-        self.above: BlockRow | None = None
-        self.below: BlockRow | None = None
-        self.chunk: _Chunk | None = None
+        self.rows: BlockRows | None = None
+        """The rows it belongs to; None before it is added, and once it is removed."""
 
     @property
     def height(self) -> int:
@@ -46,39 +42,39 @@ class BlockRow:
 
     @property
     def is_gone(self) -> bool:
-        return self.chunk is None
+        return self.rows is None
 
+    @property
+    def above(self) -> "BlockRow | None":
+        return self.rows.beside(self, -1) if self.rows is not None else None
 
-class _Chunk:
-    __slots__ = ("height", "number", "rows")
-
-    def __init__(self, number: int, rows: list[BlockRow]) -> None:
-        self.number = number
-        self.rows = rows
-        self.height = sum(row.height for row in rows)
-        for row in rows:
-            row.chunk = self
+    @property
+    def below(self) -> "BlockRow | None":
+        return self.rows.beside(self, 1) if self.rows is not None else None
 
 
 class BlockRows:
-    """The rows in order; `revision` increases with each change of order or height."""
+    """The rows in order. Only the first `_counted` of them have their current number and top.
+
+    Nearly all changes are at the end, so few rows are counted again after each.
+    """
 
     def __init__(self) -> None:
-        self._chunks: list[_Chunk] = []
+        self._rows: list[BlockRow] = []
         self._by_block: dict[int, BlockRow] = {}
-        self.first: BlockRow | None = None
-        self.last: BlockRow | None = None
+        self._counted = 0
         self.height = 0
-        self.revision = 0
-
-    def __len__(self) -> int:
-        return len(self._by_block)
 
     def __iter__(self) -> Iterator[BlockRow]:
-        row = self.first
-        while row is not None:
-            yield row
-            row = row.below
+        return iter(self._rows)
+
+    @property
+    def first(self) -> BlockRow | None:
+        return self._rows[0] if self._rows else None
+
+    @property
+    def last(self) -> BlockRow | None:
+        return self._rows[-1] if self._rows else None
 
     def of(self, block: TranscriptBlock) -> BlockRow:
         """Return the row of a block. Raises ValueError if there is none."""
@@ -87,100 +83,70 @@ class BlockRows:
             raise ValueError("the block is not in the transcript")
         return row
 
-    def append(self, row: BlockRow) -> None:
-        if not self._chunks:
-            self._chunks.append(_Chunk(0, []))
-        self._put(row, self._chunks[-1], len(self._chunks[-1].rows))
-        row.above = self.last
-        if self.last is not None:
-            self.last.below = row
-        self.last = row
-        self.first = self.first or row
-
-    def insert(self, row: BlockRow, before: BlockRow) -> None:
-        chunk = before.chunk
-        assert chunk is not None
-        row.above, row.below = before.above, before
-        if before.above is not None:
-            before.above.below = row
-        else:
-            self.first = row
-        before.above = row
-        self._put(row, chunk, chunk.rows.index(before))
+    def insert(self, row: BlockRow, before: BlockRow | None = None) -> None:
+        """Add a row before another one, or at the end."""
+        at = len(self._rows) if before is None else self._number(before)
+        self._rows.insert(at, row)
+        self._by_block[id(row.block)] = row
+        self._counted = min(self._counted, at)
+        self.height += row.height
+        row.rows = self
 
     def remove(self, row: BlockRow) -> None:
-        chunk = row.chunk
-        assert chunk is not None
-        chunk.rows.remove(row)
-        chunk.height -= row.height
+        at = self._number(row)
+        del self._rows[at], self._by_block[id(row.block)]
+        self._counted = min(self._counted, at)
         self.height -= row.height
-        row.chunk = None
-        del self._by_block[id(row.block)]
-        if row.above is not None:
-            row.above.below = row.below
-        else:
-            self.first = row.below
-        if row.below is not None:
-            row.below.above = row.above
-        else:
-            self.last = row.above
-        if not chunk.rows:
-            del self._chunks[chunk.number]
-            self._number_from(chunk.number)
-        self.revision += 1
+        row.rows = None
+
+    def clear(self) -> None:
+        for row in self._rows:
+            row.rows = None  # Other code may still have a row, and sees that it is gone.
+        self._rows, self._by_block = [], {}
+        self._counted = self.height = 0
 
     def set_height(self, row: BlockRow, gap: int, lines: int) -> None:
-        change = gap + lines - row.height
+        self.height += gap + lines - row.height
+        if gap + lines != row.height and self._is_counted(row):
+            self._counted = row.number + 1
         row.gap, row.lines = gap, lines
-        if change and row.chunk is not None:
-            row.chunk.height += change
-            self.height += change
-            self.revision += 1
 
     def top(self, row: BlockRow) -> int:
         """Return the height at which a row begins, with its gap."""
-        chunk = row.chunk
-        assert chunk is not None
-        top = sum(above.height for above in self._chunks[: chunk.number])
-        return top + sum(above.height for above in chunk.rows[: chunk.rows.index(row)])
+        self._number(row)
+        return row.top
 
-    def at(self, y: int) -> tuple[BlockRow, int] | None:
-        """Return the row of the line at height `y`, and where it begins; None beyond the end."""
-        top = 0
-        for chunk in self._chunks:
-            if y < top + chunk.height:
-                for row in chunk.rows:
-                    if y < top + row.height:
-                        return row, top
-                    top += row.height
-            top += chunk.height
-        return None
+    def at(self, y: int) -> BlockRow | None:
+        """Return the row of the line at height `y`; None beyond the end."""
+        row = self._rows[self._counted - 1] if self._counted else None
+        while self._counted < len(self._rows) and (row is None or row.top + row.height <= y):
+            row = self._count_next()
+        at = bisect_right(self._rows, y, hi=self._counted, key=lambda row: row.top)
+        found = self._rows[at - 1] if at else None
+        return found if found is not None and y < found.top + found.height else None
+
+    def beside(self, row: BlockRow, step: int) -> BlockRow | None:
+        at = self._number(row) + step
+        return self._rows[at] if 0 <= at < len(self._rows) else None
 
     def is_above(self, row: BlockRow, other: BlockRow) -> bool:
-        chunk, others = row.chunk, other.chunk
-        assert chunk is not None and others is not None
-        if chunk is not others:
-            return chunk.number < others.number
-        return chunk.rows.index(row) < chunk.rows.index(other)
+        return self._number(row) < self._number(other)
 
-    def _put(self, row: BlockRow, chunk: _Chunk, at: int) -> None:
-        chunk.rows.insert(at, row)
-        chunk.height += row.height
-        row.chunk = chunk
-        self._by_block[id(row.block)] = row
-        self.height += row.height
-        self.revision += 1
-        if len(chunk.rows) > 2 * _MOST_TOGETHER:
-            half = len(chunk.rows) // 2
-            second = _Chunk(chunk.number + 1, chunk.rows[half:])
-            del chunk.rows[half:]
-            chunk.height -= second.height
-            self._chunks.insert(second.number, second)
-            self._number_from(second.number)
+    def _number(self, row: BlockRow) -> int:
+        is_counted = self._is_counted(row)
+        while not is_counted:
+            is_counted = self._count_next() is row
+        return row.number
 
-    def _number_from(self, number: int) -> None:
-        for at in range(number, len(self._chunks)):
-            self._chunks[at].number = at
+    def _is_counted(self, row: BlockRow) -> bool:
+        return row.number < self._counted and self._rows[row.number] is row
+
+    def _count_next(self) -> BlockRow:
+        row, above = self._rows[self._counted], self._rows[self._counted - 1]
+        row.number = self._counted
+        row.top = above.top + above.height if self._counted else 0
+        self._counted += 1
+        return row
 
 
 _SET_IN = "│ "
@@ -225,7 +191,6 @@ class TranscriptLayout:
         self._state = 0
         self._drawn: OrderedDict[BlockRow, _Drawn] = OrderedDict()
         self._cached_lines = 0
-        self._near: tuple[int, BlockRow, int] | None = None
 
     @property
     def height(self) -> int:
@@ -233,7 +198,7 @@ class TranscriptLayout:
 
     def append(self, block: TranscriptBlock) -> None:
         row = BlockRow(block)
-        self.rows.append(row)
+        self.rows.insert(row)
         self._guess(row)
 
     def insert(self, before: TranscriptBlock, block: TranscriptBlock) -> None:
@@ -252,12 +217,9 @@ class TranscriptLayout:
         self._fit_gap(below)
 
     def clear(self) -> None:
-        for row in self.rows:
-            row.chunk = None  # Other code may still have a row, and sees that it is gone.
-        self.rows = BlockRows()
+        self.rows.clear()
         self._drawn.clear()
         self._cached_lines = 0
-        self._near = None
 
     def touch(self, block: TranscriptBlock) -> None:
         """Guess the height of a block again, as its content changed."""
@@ -314,7 +276,8 @@ class TranscriptLayout:
 
     def _settle_once(self, top: int, height: int, anchor: int) -> tuple[int, bool]:
         moved, has_measured = 0, False
-        row, begin = self.rows.at(max(0, top)) or (None, 0)
+        row = self.rows.at(max(0, top))
+        begin = self.rows.top(row) if row else 0
         while row is not None and begin < top + moved + height:
             if row.settled != self._state:
                 grew = self._measure(row)
@@ -362,8 +325,8 @@ class TranscriptLayout:
 
     def find(self, y: int) -> LinePosition | None:
         """Return the line at height `y`; None beyond the end."""
-        row_and_top = self._find(max(0, y))
-        return LinePosition(row_and_top[0], max(0, y) - row_and_top[1]) if row_and_top else None
+        row = self.rows.at(max(0, y))
+        return LinePosition(row, max(0, y) - self.rows.top(row)) if row else None
 
     def top(self, row: BlockRow) -> int:
         """Return the height at which a row begins; that of the end if it was removed."""
@@ -406,21 +369,6 @@ class TranscriptLayout:
         self._state += 1
         self._drawn.clear()
         self._cached_lines = 0
-
-    def _find(self, y: int) -> tuple[BlockRow, int] | None:
-        revision = self.rows.revision
-        near: tuple[BlockRow, int] | None = None
-        if self._near is not None and self._near[0] == revision:
-            _, row, top = self._near
-            if top <= y < top + row.height:
-                return row, top
-            top += row.height
-            if row.below is not None and top <= y < top + row.below.height:
-                near = row.below, top
-        near = near or self.rows.at(y)
-        if near is not None:
-            self._near = (revision, *near)
-        return near
 
     def _paint(self, block: TranscriptBlock, form: Form) -> Sequence[Strip]:
         if form == "hidden":
