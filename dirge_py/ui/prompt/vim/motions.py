@@ -1,5 +1,7 @@
 """Vim's motions and text objects, as offsets and ranges of characters in a text."""
 
+import re
+from bisect import bisect_left, bisect_right
 from typing import Literal
 
 from dirge_py.lib.lean_dataclass import dataclass
@@ -32,10 +34,8 @@ def move(
     """Return the target of `count` times a motion of `SIMPLE` or `gg`, if there is one."""
     times = count or 1
     if motion in "wbeWBE":
-        step = {"w": next_word, "b": word_before, "e": word_end}[motion.lower()]
-        for _ in range(min(times, len(text))):
-            at = step(text, at, is_big=motion.isupper())
-        return MotionTarget(at, "inclusive" if motion in "eE" else "exclusive")
+        to = _by_words(text, at, motion.lower(), times, is_big=motion.isupper())
+        return MotionTarget(to, "inclusive" if motion in "eE" else "exclusive")
     if motion in "jk":
         return _by_lines(text, at, times if motion == "j" else -times, column)
     if motion in "{}":
@@ -112,16 +112,29 @@ def _by_paragraphs(text: str, at: int, step: int, times: int) -> int:
     return len(text) if line >= len(lines) else sum(len(above) + 1 for above in lines[:line])
 
 
-CharacterKind = Literal[0, 1, 2]
 FIRST_SIGN = "\U00100000"
 """Characters from here on stand for placeholders, which count as words."""
+_SMALL = rf"[\w{FIRST_SIGN}-\U0010ffff]+|[^\w\s{FIRST_SIGN}-\U0010ffff]+"
+_WORDS = {False: re.compile(_SMALL), True: re.compile(r"\S+")}
+"""Words, of two kinds: letters and signs; big words have both."""
+_RUNS = {is_big: re.compile(rf"{words.pattern}|\s+") for is_big, words in _WORDS.items()}
+"""Words, and the blanks between them."""
+_EMPTY_LINE = re.compile(r"(?<=\n)\n")
 
 
-def kind_of(char: str, *, is_big: bool) -> CharacterKind:
-    """Return 0 for a space, 1 for a part of a word, 2 for a sign; big words include signs."""
-    if char.isspace():
-        return 0
-    return 1 if is_big or char.isalnum() or char == "_" or char >= FIRST_SIGN else 2
+def _by_words(text: str, at: int, motion: str, times: int, *, is_big: bool) -> int:
+    """Return the target of `w`, `b` or `e`; `w` and `b` stop at empty lines, too."""
+    words = _WORDS[is_big].finditer(text)
+    if motion == "e":
+        ends = [word.end() - 1 for word in words]
+        number = bisect_right(ends, at) + times - 1
+        return ends[number] if number < len(ends) else max(0, len(text) - 1)
+    starts = sorted(found.start() for found in (*words, *_EMPTY_LINE.finditer(text)))
+    if motion == "w":
+        number = bisect_right(starts, at) + times - 1
+        return starts[number] if number < len(starts) else len(text)
+    number = bisect_left(starts, at) - times
+    return starts[number] if number >= 0 else 0
 
 
 def line_start(text: str, at: int) -> int:
@@ -148,49 +161,6 @@ def rested(text: str, at: int) -> int:
     """Move an offset to a character, as normal mode needs it."""
     at = max(0, min(at, len(text)))
     return min(at, last_on_line(text, at))
-
-
-def next_word(text: str, at: int, *, is_big: bool) -> int:
-    """Return the start of the next word or empty line."""
-    end = len(text)
-    if at >= end:
-        return end
-    kind = kind_of(text[at], is_big=is_big)
-    while kind and at < end and kind_of(text[at], is_big=is_big) == kind:
-        at += 1
-    while at < end and text[at].isspace():
-        at += 1
-        if at < end and text[at] == "\n" and text[at - 1] == "\n":
-            return at
-    return at
-
-
-def word_end(text: str, at: int, *, is_big: bool) -> int:
-    """Return the last character of the word that ends next."""
-    last = max(0, len(text) - 1)
-    at += 1
-    while at < last and text[at].isspace():
-        at += 1
-    while at < last and _same(text, at, at + 1, is_big=is_big):
-        at += 1
-    return min(at, last)
-
-
-def word_before(text: str, at: int, *, is_big: bool) -> int:
-    """Return the start of the previous word."""
-    at -= 1
-    while at > 0 and text[at].isspace():
-        if text[at] == "\n" and text[at - 1] == "\n":
-            return at
-        at -= 1
-    while at > 0 and _same(text, at, at - 1, is_big=is_big):
-        at -= 1
-    return max(0, at)
-
-
-def _same(text: str, at: int, other: int, *, is_big: bool) -> bool:
-    kind = kind_of(text[at], is_big=is_big)
-    return kind != 0 and kind == kind_of(text[other], is_big=is_big)
 
 
 _PAIRS = {
@@ -223,23 +193,15 @@ def _word(text: str, at: int, *, is_big: bool, is_around: bool) -> tuple[int, in
     low, high = line_start(text, at), line_end(text, at)
     if low == high:
         return at, at
-    start, end = _run(text, min(at, high - 1), low, high, is_big=is_big)
+    runs = [run.span() for run in _RUNS[is_big].finditer(text, low, high)]
+    number = next(number for number, run in enumerate(runs) if min(at, high - 1) < run[1])
+    start, end = runs[number]
     if not is_around:
         return start, end
     if end < high and (text[start].isspace() or text[end].isspace()):
-        return start, _run(text, end, low, high, is_big=is_big)[1]
+        return start, runs[number + 1][1]
     if start > low and text[start - 1].isspace():
-        start = _run(text, start - 1, low, high, is_big=is_big)[0]
-    return start, end
-
-
-def _run(text: str, at: int, low: int, high: int, *, is_big: bool) -> tuple[int, int]:
-    kind = kind_of(text[at], is_big=is_big)
-    start, end = at, at + 1
-    while start > low and kind_of(text[start - 1], is_big=is_big) == kind:
-        start -= 1
-    while end < high and kind_of(text[end], is_big=is_big) == kind:
-        end += 1
+        start = runs[number - 1][0]
     return start, end
 
 
