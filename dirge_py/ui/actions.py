@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Literal
 
@@ -49,7 +49,7 @@ async def interrupt(app: DirgeApp) -> None:
         app.hint(f"{name} again goes back to an earlier prompt.")
 
 
-async def stop(app: DirgeApp) -> None:
+def stop(app: DirgeApp) -> None:
     """Copy, clear the input, interrupt, or quit (in a conversation: at a second press)."""
     if selected := app.selected_text:
         app.transcript.drop_selection()
@@ -68,14 +68,14 @@ async def stop(app: DirgeApp) -> None:
             app.hint(f"{app.keymap.name_of('screen', 'stop')} again quits.")
 
 
-async def suspend(app: DirgeApp) -> None:
+def suspend(app: DirgeApp) -> None:
     try:
         app.action_suspend_process()
     except SuspendNotSupported:
         app.hint("This terminal cannot be suspended.")
 
 
-async def background(app: DirgeApp) -> None:
+def background(app: DirgeApp) -> None:
     """Move the running command to the background; without one, move the cursor."""
     conversation = app.controller.conversation
     shells = conversation.environment.shells if conversation is not None else None
@@ -93,13 +93,13 @@ def _is_second_press(app: DirgeApp, action: str, *, within_s: float) -> bool:
     return before is not None and now - before < within_s
 
 
-async def up_on_empty(app: DirgeApp) -> None:
+def up_on_empty(app: DirgeApp) -> None:
     """Take the queue back; without one, show an earlier prompt."""
     if not app.controller.take_queue_back():
         app.composer.key_action_history_older()
 
 
-async def drop_queue(app: DirgeApp) -> None:
+def drop_queue(app: DirgeApp) -> None:
     """Drop the queue, which stays among the earlier prompts."""
     dropped = app.controller.drop_queue()
     for text in dropped:
@@ -137,7 +137,7 @@ async def paste(app: DirgeApp) -> None:
         app.composer.write(app.pictures.add(clip.image) + " ")
 
 
-async def cycle_mode(app: DirgeApp) -> None:
+def cycle_mode(app: DirgeApp) -> None:
     """Switch to the next permission mode, which applies to the next tool call."""
     conversation = app.controller.conversation
     if conversation is None:
@@ -148,7 +148,7 @@ async def cycle_mode(app: DirgeApp) -> None:
     app.refresh_status()
 
 
-async def read(app: DirgeApp) -> None:
+def read(app: DirgeApp) -> None:
     """Give the keyboard to the transcript."""
     # Held first, as the line of the hint would make the view scroll.
     app.transcript.hold()
@@ -157,7 +157,7 @@ async def read(app: DirgeApp) -> None:
     app.hint(" · ".join(f"{name} {words}" for name, words in named if name))
 
 
-async def copy_read(app: DirgeApp) -> None:
+def copy_read(app: DirgeApp) -> None:
     """Copy the selection in the transcript, or the line at its cursor."""
     text = app.transcript.reading.pop_selected_text()
     app.hint(app.copy_text(text) if text.strip() else "Nothing to copy here.")
@@ -174,7 +174,7 @@ async def pager(app: DirgeApp) -> None:
     await read_in_pager(app, whole_text(app.transcript.layout_of_blocks))
 
 
-async def release_mouse(app: DirgeApp) -> None:
+def release_mouse(app: DirgeApp) -> None:
     app.use_mouse(is_ours=not app.has_mouse)
     key = app.keymap.name_of("screen", "release_mouse")
     whose = "dirge's again" if app.has_mouse else f"the terminal's; {key} takes it back"
@@ -220,33 +220,25 @@ def palette_choices(app: DirgeApp) -> list[Choice]:
     return [*commands, *actions]
 
 
-def _call(do: Callable[[DirgeApp], object]) -> Action:
-
-    async def action(app: DirgeApp) -> None:
-        do(app)
-
-    return action
-
-
-_ASYNC = (
+_NAMED = (
     *(background, copy_read, cycle_mode, drop_queue, edit_outside, interrupt, pager, palette),
     *(paste, read, release_mouse, stop, suspend, up_on_empty),
 )
 
 ACTIONS: Mapping[str, Action] = {
-    **{action.__name__: action for action in _ASYNC},
-    "find": _call(lambda app: app.find_bar.open(app.focused or app.composer)),
-    "find_next": _call(lambda app: app.find_bar.step(1)),
-    "find_previous": _call(lambda app: app.find_bar.step(-1)),
-    "go_to_end": _call(lambda app: app.transcript.go_to_end()),
-    "go_to_start": _call(lambda app: app.transcript.go_to_start()),
-    "page_down": _call(lambda app: app.transcript.scroll_lines(app.transcript.page_lines)),
-    "page_up": _call(lambda app: app.transcript.scroll_lines(-app.transcript.page_lines)),
-    "quit": _call(lambda app: app.leave(0)),
-    "redraw": _call(lambda app: app.draw_anew()),
-    "take_queue_back": _call(lambda app: app.controller.take_queue_back()),
-    "todos": _call(lambda app: app.chrome.todos.toggle_class("shown")),
-    "toggle_all": _call(lambda app: app.transcript.toggle_all()),
-    "toggle_reasoning": _call(lambda app: show_thinking(app, not app.ui_settings.show_thinking)),
+    **{action.__name__: action for action in _NAMED},
+    "find": lambda app: app.find_bar.open(app.focused or app.composer),
+    "find_next": lambda app: app.find_bar.step(1),
+    "find_previous": lambda app: app.find_bar.step(-1),
+    "go_to_end": lambda app: app.transcript.go_to_end(),
+    "go_to_start": lambda app: app.transcript.go_to_start(),
+    "page_down": lambda app: app.transcript.scroll_lines(app.transcript.page_lines),
+    "page_up": lambda app: app.transcript.scroll_lines(-app.transcript.page_lines),
+    "quit": lambda app: app.leave(0),
+    "redraw": lambda app: app.draw_anew(),
+    "take_queue_back": lambda app: app.controller.take_queue_back(),
+    "todos": lambda app: app.chrome.todos.toggle_class("shown"),
+    "toggle_all": lambda app: app.transcript.toggle_all(),
+    "toggle_reasoning": lambda app: show_thinking(app, not app.ui_settings.show_thinking),
 }
 """Every action of the screen by its name in the keymap."""

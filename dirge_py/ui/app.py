@@ -1,8 +1,9 @@
 """The app of the terminal UI: widgets and messages, loop events, chords, ticks, front end."""
 
+import asyncio
 import os
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
@@ -39,7 +40,7 @@ from dirge_py.ui.session_opener import TuiSessionOpener
 from dirge_py.ui.status import StatusBar, running_shells
 from dirge_py.ui.terminal.app_base import TerminalApp
 from dirge_py.ui.terminal.clipboard import Clipboard
-from dirge_py.ui.terminal.editor import edit_file_text, edit_in_editor
+from dirge_py.ui.terminal.editor import edit_in_editor
 from dirge_py.ui.terminal.notifications import Notifier
 from dirge_py.ui.theme.styles import DEFAULT_THEME, theme_or_default
 from dirge_py.ui.theme.switcher import ThemeSwitcher, css_variables
@@ -52,11 +53,14 @@ if TYPE_CHECKING:
     from dirge_py.conversation.conversation import Conversation
 
 
-Action: TypeAlias = Callable[["DirgeApp"], Awaitable[None]]
-"""An action of the screen."""
+Action: TypeAlias = Callable[["DirgeApp"], object]
+"""An action of the screen; what it returns is awaited if it is a coroutine."""
 
 _MOST_INPUT_ROWS = 8
 """Rows of the input at most, and never more than half of the screen."""
+
+
+_TICK_S = 1.0
 
 
 class DirgeApp(TerminalApp):
@@ -93,16 +97,13 @@ class DirgeApp(TerminalApp):
         self.last_pressed: dict[str, float] = {}
         """The time of the last press, by action, for actions with a second press."""
         self._hint = ""
+        self.ticking: Timer | None = None
+        """Calls `tick` every second, while something on the screen changes with time."""
         self.front = TuiFrontEnd(self)
         self.controller = ChatController(self, self.commands, self.front)
         self.theme_switcher = ThemeSwitcher(
             start.theme, draw=self._draw_theme, notify=self.notify_user, run_worker=self.run_worker
         )
-        self._make_widgets(guard_s)
-        self._make_parts(start, guard_s)
-        self.theme_switcher.show(self.theme_switcher.theme)
-
-    def _make_widgets(self, guard_s: float) -> None:
         styles, panel_styles = self.theme_switcher.styles, self.theme_switcher.panel_styles
         self.transcript = TranscriptWidget(styles, self.keymap)
         self.find_bar = FindBar(self.keymap, self.transcript)
@@ -112,6 +113,8 @@ class DirgeApp(TerminalApp):
         self.line_question = LineQuestion(panel_styles, self.keymap)
         self.composer = Composer(self.keymap, "What do you want to do?  (/help)")
         self.status = StatusBar(styles)
+        self._make_parts(start, guard_s)
+        self.theme_switcher.show(self.theme_switcher.theme)
 
     def _make_parts(self, start: UiOptions, guard_s: float) -> None:
         """Make what moves the widgets; each part gets what it uses, and none the app."""
@@ -134,7 +137,6 @@ class DirgeApp(TerminalApp):
                 guard_s=guard_s,
                 clock=self.clock,
             ),
-            edit_file=partial(edit_file_text, self),
             focus_input=self.focus_input,
             on_asking=self._on_asking,
             interrupt=self.controller.interrupt,
@@ -171,7 +173,6 @@ class DirgeApp(TerminalApp):
         self.drafts = PromptDrafts(self.composer, self.controller)
         self.proposer = Completer(self.composer, self.proposals, self.commands, self.controller)
         self.chords = KeyChords(self.keymap, self.composer, self.hint)
-        self.ticker = Ticker(self.set_interval, self._on_tick)
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
         return css_variables(theme_or_default(DEFAULT_THEME)[0])
@@ -258,11 +259,14 @@ class DirgeApp(TerminalApp):
             self._hint or key_hint(self.composer, self.controller, self.keymap),
         )
         self.chrome.show()
-        self.ticker.update(has_work=self._has_work)
+        if self._has_work and self.ticking is None:
+            self.ticking = self.set_interval(_TICK_S, self.tick)
+        elif self.ticking is not None and not self._has_work:
+            self.ticking.stop()
+            self.ticking = None
 
     @property
     def _has_work(self) -> bool:
-        """Whether something on the screen changes with time."""
         conversation, state = self.controller.conversation, self.controller.state
         # No event reports the end of a command in the background.
         return conversation is not None and (
@@ -272,7 +276,8 @@ class DirgeApp(TerminalApp):
             or running_shells(conversation) > 0
         )
 
-    def _on_tick(self) -> None:
+    def tick(self) -> None:
+        """Update what changes with time."""
         self.chrome.beat += 1
         if self.feed.renderer.has_something_to_tick:
             self.feed.renderer.tick()
@@ -376,8 +381,10 @@ class DirgeApp(TerminalApp):
         try:
             if name.startswith("/"):
                 await self.controller.submit(name, "now")
-            elif name in self._actions:
-                await self._actions[name](self)
+            elif action := self._actions.get(name):
+                doing = action(self)
+                if asyncio.iscoroutine(doing):
+                    await doing
         except DirgeError as error:
             self.feed.notify_error(error)
 
@@ -437,9 +444,7 @@ class KeyChords:
     """Waits for the second key of a chord, in the input or the transcript."""
 
     def __init__(self, keymap: Keymap, composer: Composer, hint: Callable[[str], None]) -> None:
-        self._keymap = keymap
-        self._composer = composer
-        self._hint = hint
+        self._keymap, self._composer, self._hint = keymap, composer, hint
         self.patience_s = UiSettings().chord_timeout_s
         """Seconds for the second key."""
         self._first = ""
@@ -471,32 +476,6 @@ class KeyChords:
         if self._first:
             self._hint("")
         self._first, self._timer = "", None
-
-
-_EVERY_S = 1.0
-
-
-class Ticker:
-    """Calls `beat` every second while there is work."""
-
-    def __init__(
-        self, set_interval: Callable[[float, Callable[[], None]], Timer], beat: Callable[[], None]
-    ) -> None:
-        self._set_interval = set_interval
-        self.beat = beat
-        self._timer: Timer | None = None
-
-    @property
-    def is_beating(self) -> bool:
-        return self._timer is not None
-
-    def update(self, *, has_work: bool) -> None:
-        """Start or stop the timer."""
-        if has_work and self._timer is None:
-            self._timer = self._set_interval(_EVERY_S, self.beat)
-        elif self._timer is not None and not has_work:
-            self._timer.stop()
-            self._timer = None
 
 
 _TYPED = (

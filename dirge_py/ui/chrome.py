@@ -20,7 +20,6 @@ from dirge_py.ui.panels.side_panels import MARGIN, SidePanel, left_lines, right_
 from dirge_py.ui.programs import ScreenPrograms
 from dirge_py.ui.status import (
     ContextGauge,
-    LimitsShown,
     StatusBar,
     StatusModel,
     folder_and_branch,
@@ -74,11 +73,8 @@ class ChromePresenter:
         self._controller = controller
         self._feed = feed
         self._status_bar = status
-        self._styles = styles
-        self._config = config
-        self._clock = clock
-        self._notify = notify
-        self._run_worker = run_worker
+        self._styles, self._config, self._clock = styles, config, clock
+        self._notify, self._run_worker = notify, run_worker
         self._settings = UiSettings()
         self._width = 0
         self.activity = RunActivity(clock)
@@ -86,7 +82,9 @@ class ChromePresenter:
         self.following = EditorFollower(lambda why: feed.notify(why, tone="warning"))
         self.left, self.right = SidePanel(styles, "left"), SidePanel(styles, "right")
         self.todos = TodoPanel(styles)
-        self.limits = LimitsShown()
+        # Until the settings are read.
+        self._target_tokens = 250_000
+        self._fold_at: float | None = 0.75
         self.panel: Literal["auto", "on", "off"] = "auto"
         self.display: Sequence[Side] = ("left", "main", "right")
         self.place = ""
@@ -225,7 +223,7 @@ class ChromePresenter:
 
     @property
     def status(self) -> StatusModel:
-        controller, settings, limits = self._controller, self._settings, self.limits
+        controller, settings = self._controller, self._settings
         beat = 0 if settings.reduced_motion else self.beat
         shown = face(self._mood, beat) if settings.has_avatar else ""
         conversation = controller.conversation
@@ -243,8 +241,8 @@ class ChromePresenter:
             is_sandboxed=bool(conversation.environment.sandbox),
             gauge=ContextGauge(
                 used=conversation.context_tokens,
-                window=min(conversation.settings.window_tokens, limits.target_tokens),
-                fold_at=limits.fold_at,
+                window=min(conversation.settings.window_tokens, self._target_tokens),
+                fold_at=self._fold_at,
             ),
             spending=spending_of(conversation, self._run),
             queued=len(controller.waiting),
@@ -331,8 +329,6 @@ class ChromePresenter:
         if config is None:
             return
         context = config.context
-        self.limits = LimitsShown(
-            target_tokens=context.target_tokens,
-            fold_at=context.fold_at if context.compact else None,
-        )
+        self._target_tokens = context.target_tokens
+        self._fold_at = context.fold_at if context.compact else None
         self.show()

@@ -2,10 +2,10 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from textual import events
-from textual.app import App
 from textual.content import Content
 from textual.widget import Widget
 
@@ -24,10 +24,11 @@ from dirge_py.ui.panels.dialog import Answer, Dialog, DialogOptions
 from dirge_py.ui.panels.form import QuestionForm
 from dirge_py.ui.panels.trust import TrustDialog
 from dirge_py.ui.prompt.composer import Composer
+from dirge_py.ui.terminal.app_base import TerminalApp
+from dirge_py.ui.terminal.editor import edit_file_text
 from dirge_py.ui.transcript.layout import LinePosition
 
 if TYPE_CHECKING:
-    from dirge_py.ui.panels.hunk_view import EditFile
     from dirge_py.ui.panels.permission import PermissionDialog
 else:
     PermissionDialog = late("dirge_py.ui.panels.permission", "PermissionDialog")
@@ -50,27 +51,21 @@ class DialogHost:
 
     def __init__(
         self,
-        app: App[Any],
+        app: TerminalApp,
         composer: Composer,
         feed: TranscriptFeed,
         *,
         picker: Picker,
         line_question: LineQuestion,
         options: Callable[[], DialogOptions],
-        edit_file: "EditFile",
         focus_input: Callable[[], None],
         on_asking: Callable[[bool], None],
         interrupt: Callable[[], object],
     ) -> None:
-        self._app = app
-        self._composer = composer
-        self._feed = feed
-        self._picker = picker
-        self._line_question = line_question
-        self._options = options
-        self._edit_file = edit_file
-        self._focus_input = focus_input
-        self._on_asking = on_asking
+        self._app, self._composer = app, composer
+        self._feed, self._picker = feed, picker
+        self._line_question, self._options = line_question, options
+        self._focus_input, self._on_asking = focus_input, on_asking
         self._interrupt = interrupt
         self._before: Widget | None = None
         self._is_about_plan = False
@@ -82,7 +77,7 @@ class DialogHost:
         """Return an answer for each request, in order; they share a dialog."""
         if not requests:
             return []
-        return await self._ask(PermissionDialog, requests, self._edit_file)
+        return await self._ask(PermissionDialog, requests, partial(edit_file_text, self._app))
 
     async def question(self, questions: Sequence[Question]) -> Sequence[QuestionAnswer] | None:
         """Return an answer for each question, in order; None if the person cancels."""

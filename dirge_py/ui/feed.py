@@ -26,7 +26,8 @@ CALM_S = 1 / 10
 class TranscriptFeed:
     """Draws the events of the open conversation in the transcript, and notices between them.
 
-    Events are drawn some time after they were collected; `on_drawn` gets those of each drawing.
+    At most every `SOON_S`, `deliver` is called to draw the collected events with `flush`;
+    `on_drawn` gets those of each drawing.
     """
 
     def __init__(
@@ -38,15 +39,13 @@ class TranscriptFeed:
         deliver: Callable[[], object],
         on_drawn: Callable[[Sequence[LoopEvent]], None],
     ) -> None:
-        self.transcript = transcript
-        self._settings = settings
-        self._clock = clock
-        self._on_drawn = on_drawn
-        self._bridge = EventBridge(deliver)
+        self.transcript, self._settings, self._clock = transcript, settings, clock
+        self._deliver, self._on_drawn = deliver, on_drawn
+        self._events: list[LoopEvent] = []
+        self._timer: asyncio.TimerHandle | None = None
+        self._delivered_at = 0.0
         self._renderer: TranscriptRenderer | None = None
         self._assets: Path | None = None
-        self.collect = self._bridge.sink
-        """Takes an event that is drawn soon."""
 
     @property
     def renderer(self) -> "TranscriptRenderer":
@@ -68,13 +67,36 @@ class TranscriptFeed:
 
     def begin(self, assets: Path | None) -> None:
         """Clear the transcript for a history whose pictures are in the folder `assets`."""
-        self._bridge.take_events()
+        self._take_events()
         self.transcript.clear()
         self._renderer, self._assets = None, assets
 
+    def collect(self, event: LoopEvent) -> None:
+        """Draw an event soon."""
+        self._events.append(event)
+        event = event.event if isinstance(event, ForkEvent) else event
+        is_growth = isinstance(event, MessageUpdate | ToolExecutionUpdate)
+        loop = asyncio.get_running_loop()
+        due = max(loop.time(), self._delivered_at + (CALM_S if is_growth else SOON_S))
+        if self._timer is not None:
+            if self._timer.when() <= due:
+                return
+            self._timer.cancel()
+        self._timer = loop.call_at(due, self._deliver)
+
+    def _take_events(self) -> Sequence[LoopEvent]:
+        """Return the events since the last call."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        events, self._events = self._events, []
+        if events:
+            self._delivered_at = asyncio.get_running_loop().time()
+        return events
+
     def flush(self) -> None:
         """Draw all events so far."""
-        events = self._bridge.take_events()
+        events = self._take_events()
         for event in events:
             self.renderer.on_event(event)
         self.renderer.settle()
@@ -96,35 +118,3 @@ class TranscriptFeed:
     def notify_error(self, error: DirgeError) -> None:
         """Add a notice about an error, with its hint."""
         self.notify(f"{error.message}\n{error.hint}".strip(), tone="error")
-
-
-class EventBridge:
-    """A sink that collects events. At most every `SOON_S`, `deliver` is called to take them."""
-
-    def __init__(self, deliver: Callable[[], object]) -> None:
-        self._deliver = deliver
-        self._events: list[LoopEvent] = []
-        self._timer: asyncio.TimerHandle | None = None
-        self._delivered_at = 0.0
-
-    def sink(self, event: LoopEvent) -> None:
-        self._events.append(event)
-        event = event.event if isinstance(event, ForkEvent) else event
-        is_growth = isinstance(event, MessageUpdate | ToolExecutionUpdate)
-        loop = asyncio.get_running_loop()
-        due = max(loop.time(), self._delivered_at + (CALM_S if is_growth else SOON_S))
-        if self._timer is not None:
-            if self._timer.when() <= due:
-                return
-            self._timer.cancel()
-        self._timer = loop.call_at(due, self._deliver)
-
-    def take_events(self) -> Sequence[LoopEvent]:
-        """Return the events since the last call."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        events, self._events = self._events, []
-        if events:
-            self._delivered_at = asyncio.get_running_loop().time()
-        return events

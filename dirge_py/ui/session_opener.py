@@ -33,28 +33,15 @@ if TYPE_CHECKING:
 
 
 class OpenerScreen(Protocol):
-    """What opening a conversation does to the screen."""
+    """What opening a conversation does to the screen; `DirgeApp` describes the methods."""
 
-    def adopt(self, conversation: "Conversation") -> None:
-        """Switch to this conversation, with an empty transcript."""
-
-    def apply_settings(self, settings: UiSettings) -> Sequence[str]:
-        """Apply the settings of the screen; return problems with the theme."""
-
-    def set_colors(self, name: str) -> None:
-        """Switch to a theme."""
-
-    def hint(self, text: str) -> None:
-        """Show `text` above the input until the next key."""
-
-    def fail(self, error: Exception) -> None:
-        """End the program with an error."""
-
-    def call_after_refresh(self, callback: Callable[[], object]) -> object:
-        """Call `callback` once the screen is drawn."""
-
-    def run_worker(self, work: Coroutine[Any, Any, None]) -> object:
-        """Run `work` until the program ends."""
+    def adopt(self, conversation: "Conversation") -> None: ...
+    def apply_settings(self, settings: UiSettings) -> Sequence[str]: ...
+    def set_colors(self, name: str) -> None: ...
+    def hint(self, text: str) -> None: ...
+    def fail(self, error: Exception) -> None: ...
+    def call_after_refresh(self, callback: Callable[[], object]) -> object: ...
+    def run_worker(self, work: Coroutine[Any, Any, None]) -> object: ...
 
 
 class TuiSessionOpener:
@@ -71,12 +58,8 @@ class TuiSessionOpener:
         commands: Registry,
         start: UiOptions,
     ) -> None:
-        self._screen = screen
-        self._controller = controller
-        self._feed = feed
-        self._dialogs = dialogs
-        self._keymap = keymap
-        self._commands = commands
+        self._screen, self._controller, self._feed = screen, controller, feed
+        self._dialogs, self._keymap, self._commands = dialogs, keymap, commands
         self.start = start
         self.adopt, self.notify_user = screen.adopt, feed.notify
         self._sessions = SessionOpener(self, controller, dialogs)

@@ -1,12 +1,5 @@
 """The status line: as much of folder, model, mode, context, cost and state as fits."""
 
-from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
-
-from rich.cells import cell_len
-from rich.style import Style
-from textual.reactive import reactive
-
 from dirge_py.git.repository import branch_of
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.text import clean, format_cost, format_count, plural
@@ -14,20 +7,18 @@ from dirge_py.types.events import PhaseName
 from dirge_py.types.messages import Usage
 from dirge_py.ui.theme.styles import Styles
 from dirge_py.ui.transcript.lines import Line, LinesWidget, clip
+from pathlib import Path
+from rich.cells import cell_len
+from rich.style import Style
+from textual.reactive import reactive
+from typing import NamedTuple, TYPE_CHECKING
 
 if TYPE_CHECKING:
     from dirge_py.conversation.conversation import Conversation
     from dirge_py.conversation.run import Run
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LimitsShown:
-    """The limits of the context."""
 
-    target_tokens: int = 250_000
-    """Tokens of a larger window that are used at most."""
-    fold_at: float | None = 0.75
-    """The share of the window above which old history is folded; None for never."""
 
 
 _NEAR = 0.9

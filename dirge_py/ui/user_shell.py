@@ -43,10 +43,8 @@ class UserShell:
         self.box = box
         self.sign = Static(_SIGN, id="sign")
         """The sign in front of the input."""
-        self._composer = composer
-        self._controller = controller
-        self._feed = feed
-        self._hint = hint
+        self._composer, self._controller = composer, controller
+        self._feed, self._hint = feed, hint
         self._begun = b""
         self._is_busy = False
         self._shown: list[UserMessage] = []

@@ -76,6 +76,14 @@ def test_other_ignore_files_are_heeded_too(tmp_path: Path) -> None:
     ]
 
 
+def test_an_invalid_line_of_an_ignore_file_is_skipped(tmp_path: Path) -> None:
+    made(tmp_path, "a.log", "kept.txt")
+    (tmp_path / ".gitignore").write_text("!\n*.log\n")
+
+    listed = [f.path for f in FileTree(tmp_path).listed()]
+    assert listed == [".gitignore", "kept.txt"]
+
+
 def test_what_changed_is_read_again_and_nothing_else(tmp_path: Path) -> None:
     made(tmp_path, "a/x.py", "b/y.py")
     tree = FileTree(tmp_path)

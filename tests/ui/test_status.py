@@ -110,20 +110,20 @@ async def test_what_is_waited_for_is_said_with_the_seconds(project: ScriptedProj
         await driver.send("hello")
         await driver.until(lambda: driver.app.chrome.activity.stage == "waiting")
         now[0] += 4
-        driver.app.ticker.beat()
+        driver.app.tick()
         await driver.until(lambda: "waiting for gpt-4o, 4 s" in driver.screen)
-        assert driver.app.ticker.is_beating
+        assert driver.app.ticking
         driver.app.chrome.on_event(RetryNotice(attempt=1, delay_ms=3000, error="busy"))
         driver.app.refresh_status()
         await driver.until(lambda: "retry in 3 s" in driver.screen)
         now[0] += 5
-        driver.app.ticker.beat()
+        driver.app.tick()
         await driver.until(lambda: "waiting for gpt-4o, 2 s" in driver.screen)
         driver.app.chrome.on_event(CompactionStarted(tokens_before=9))
         now[0] += 60
         driver.app.chrome.on_event(CompactionStarted(tokens_before=9))
         now[0] += 2
-        driver.app.ticker.beat()
+        driver.app.tick()
         await driver.until(lambda: "compacting, 2 s" in driver.screen)
         answer.set()
         await driver.idle()
@@ -144,7 +144,7 @@ async def test_nothing_ticks_and_nothing_is_drawn_while_nothing_happens(project:
     async with running_app(project, size=(200, 40)) as driver:
         await driver.send("hello")
         await driver.idle()
-        await driver.until(lambda: not driver.app.ticker.is_beating)
+        await driver.until(lambda: driver.app.ticking is None)
         nodes = [driver.app, driver.app.screen, *driver.app.screen.walk_children()]
         assert [timer for node in nodes for timer in node._timers if timer._active.is_set()] == []
         before = driver.app.status.status
@@ -159,7 +159,7 @@ async def test_the_wait_for_another_try_ticks_once_a_second_and_draws_only_a_new
     project.model.will_fail("slow down", kind="rate_limit").will_say("Here.")
     async with running_app(project, clock=lambda: now[0]) as driver:
         await driver.send("hello")
-        await driver.until(lambda: "! Try 2 in" in driver.screen and driver.app.ticker.is_beating)
+        await driver.until(lambda: "! Try 2 in" in driver.screen and driver.app.ticking)
         nodes = [driver.app, driver.app.screen, *driver.app.screen.walk_children()]
         ticking = [t for node in nodes for t in node._timers if t._active.is_set()]
         assert [timer._interval for timer in ticking] == [1.0]
@@ -167,7 +167,7 @@ async def test_the_wait_for_another_try_ticks_once_a_second_and_draws_only_a_new
         rows = driver.app.transcript.layout_of_blocks.rows
         [wait] = [row.block for row in rows if isinstance(row.block, RetryBlock)]
         before = wait.version
-        driver.app.ticker.beat()
+        driver.app.tick()
         assert wait.version == before
         await driver.until(lambda: "Here." in driver.text)
 
@@ -205,7 +205,7 @@ async def test_with_reduced_motion_the_face_keeps_still(project: ScriptedProject
     async with running_app(project, mode="yolo", prepare=lambda: settings) as driver:
         await driver.send("build it")
         await driver.until(lambda: "($_$)" in driver.screen)
-        driver.app.ticker.beat()
+        driver.app.tick()
         await driver.pilot.pause()
         assert "($_$)" in driver.screen
         driver.release_command()

@@ -150,7 +150,7 @@ async def test_the_view_stays_at_focus_theme_and_tick(project: ScriptedProject):
         s.d.app.set_colors("light")
         await s.d.pilot.pause()
         assert s.top == before
-        s.d.app.ticker.beat()
+        s.d.app.tick()
         await s.d.pilot.pause()
 
         assert s.top == before

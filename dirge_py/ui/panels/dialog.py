@@ -462,9 +462,7 @@ class ScrollingLines(ScrollView, can_focus=False):
         self, paint: Paint, styles: Styles, *, on_end: Callable[[], None] = lambda: None
     ) -> None:
         super().__init__()
-        self._on_end = on_end
-        self._paint = paint
-        self._styles = styles
+        self._on_end, self._paint, self._styles = on_end, paint, styles
         self._strips: Sequence[Strip] = ()
         self._unsettled = 0
         self.seen_end = False

@@ -42,12 +42,8 @@ class HunkView(Vertical, can_focus=False):
     ) -> None:
         """`on_done` receives whether hunks were taken; `was_read`: the whole change was in view."""
         super().__init__()
-        self._selection = selection
-        self._on_done = on_done
-        self._edit_file = edit_file
-        self._styles = styles
-        self._keymap = keymap
-        self._was_read = was_read
+        self._selection, self._on_done, self._edit_file = selection, on_done, edit_file
+        self._styles, self._keymap, self._was_read = styles, keymap, was_read
         self._problem = ""
         self._has_cursor = False  # Until an arrow key moves it to a hunk, Enter does nothing.
         self._instead: Sequence[KeyHint] = ()

@@ -86,10 +86,8 @@ class Completer:
         registry: Registry,
         controller: ChatController,
     ) -> None:
-        self._composer = composer
-        self._choices = choices
-        self._registry = registry
-        self._controller = controller
+        self._composer, self._choices = composer, choices
+        self._registry, self._controller = registry, controller
         self._proposals: Sequence[Completion] = ()
         self._index = FileIndex(self._on_files_changed)
         self._touched = TouchedFiles()

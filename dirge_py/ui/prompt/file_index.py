@@ -1,7 +1,6 @@
 """The files of the project for the `@` list, watched for changes. Only ignore files are opened."""
 
 import asyncio
-import importlib
 import logging
 import os
 import time
@@ -14,10 +13,11 @@ from dirge_py.lib.lazy import late
 from dirge_py.lib.lean_dataclass import dataclass
 
 if TYPE_CHECKING:
-    from pathspec import GitIgnoreSpec
     from watchfiles import awatch as awatch
 
-    _Specs = tuple[tuple[str, GitIgnoreSpec], ...]
+    from dirge_py.files.walk import IgnoreRules
+
+    _Rules = tuple[IgnoreRules, ...]
 else:
     awatch = late("watchfiles", "awatch")
 
@@ -144,7 +144,7 @@ class FileTree:
     def __init__(self, root: Path) -> None:
         self.root = root
         self._folders: dict[str, list[ListedFile]] = {}
-        self._specs: dict[str, _Specs] = {}
+        self._rules: dict[str, _Rules] = {}
         self._count = 0
         self._walk("", ())
 
@@ -168,25 +168,27 @@ class FileTree:
             folder = self._folder_of(path)
             if os.path.basename(path) in IGNORE_FILES and folder in self._folders:
                 above = folder[: folder.rstrip("/").rfind("/") + 1]
-                specs = self._specs[above] if folder else ()
+                rules = self._rules[above] if folder else ()
                 self._forget(folder)
-                self._walk(folder, specs)
+                self._walk(folder, rules)
         return set(self._folders) != before
 
-    def _walk(self, top: str, specs: "_Specs") -> None:
-        waiting: list[tuple[str, _Specs]] = [(top, specs)]
+    def _walk(self, top: str, rules: "_Rules") -> None:
+        waiting: list[tuple[str, _Rules]] = [(top, rules)]
         for folder, above in waiting:
             if self._count >= MOST_FILES:
                 return
-            own = _with_ignores(self.root, folder, above)
-            self._specs[folder] = own
+            own = _with_ignores(self.root / folder, above)
+            self._rules[folder] = own
             self._folders[folder] = listed = list(self._read(folder, own))
             self._count += len(listed)
             waiting += [(file.path, own) for file in listed if file.path.endswith("/")]
             # Let other threads run, such as the screen's.
             time.sleep(0)
 
-    def _read(self, folder: str, specs: "_Specs") -> Iterator[ListedFile]:
+    def _read(self, folder: str, rules: "_Rules") -> Iterator[ListedFile]:
+        from dirge_py.files.walk import ignored_by  # noqa: PLC0415 - at the first `@`
+
         try:
             entries = sorted(os.scandir(self.root / folder), key=lambda entry: entry.name)
         except OSError:
@@ -194,7 +196,7 @@ class FileTree:
         for entry in entries:
             is_folder = entry.is_dir(follow_symlinks=False)
             shown = f"{folder}{entry.name}/" if is_folder else folder + entry.name
-            if entry.name in _NEVER or _is_ignored(shown, specs):
+            if entry.name in _NEVER or ignored_by(rules, entry.path, is_folder=is_folder):
                 continue
             modified = 0.0
             if not is_folder:
@@ -205,7 +207,7 @@ class FileTree:
 
     def _read_again(self, folder: str) -> None:
         known = {file.path for file in self._folders[folder]}
-        now = list(self._read(folder, self._specs[folder]))
+        now = list(self._read(folder, self._rules[folder]))
         self._count += len(now) - len(known)
         self._folders[folder] = now
         current = {file.path for file in now}
@@ -214,32 +216,22 @@ class FileTree:
                 self._forget(removed)
         for added in sorted(current - known):
             if added.endswith("/"):
-                self._walk(added, self._specs[folder])
+                self._walk(added, self._rules[folder])
 
     def _forget(self, top: str) -> None:
         for folder in [folder for folder in self._folders if folder.startswith(top)]:
             self._count -= len(self._folders.pop(folder))
-            del self._specs[folder]
+            del self._rules[folder]
 
     def _folder_of(self, path: str) -> str:
         folder = os.path.relpath(os.path.dirname(path), self.root)
         return "" if folder == "." else f"{folder}/"
 
 
-def _with_ignores(root: Path, folder: str, specs: "_Specs") -> "_Specs":
-    # Imported at the first `@`.
-    spec = importlib.import_module("pathspec").GitIgnoreSpec
+def _with_ignores(folder: Path, rules: "_Rules") -> "_Rules":
+    from dirge_py.files.walk import parse_ignore_file  # noqa: PLC0415 - at the first `@`
+
     for name in IGNORE_FILES:
-        try:
-            text = (root / folder / name).read_text(encoding="utf-8", errors="replace")
-        except OSError:
-            continue
-        specs = (*specs, (folder, spec.from_lines(text.splitlines())))
-    return specs
-
-
-def _is_ignored(path: str, specs: "_Specs") -> bool:
-    for folder, spec in reversed(specs):
-        if (verdict := spec.check_file(path.removeprefix(folder)).include) is not None:
-            return verdict
-    return False
+        with suppress(OSError):
+            rules = (*rules, parse_ignore_file(str(folder), (folder / name).read_bytes()))
+    return rules

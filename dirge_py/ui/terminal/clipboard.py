@@ -62,9 +62,7 @@ class Clipboard:
         wanted: Wanted = "auto",
         environment: Mapping[str, str] = os.environ,
     ) -> None:
-        self._send = send
-        self._wanted = wanted
-        self._environment = environment
+        self._send, self._wanted, self._environment = send, wanted, environment
 
     def copy(self, text: str, *, to_file: bool = True) -> str:
         """Copy and save `text`; return a sentence, with "Copied" only if it was read back."""

@@ -48,9 +48,7 @@ class Notifier:
         environment: Mapping[str, str] = os.environ,
     ) -> None:
         self.kind: Notify = "bell"
-        self._write = write
-        self._programs = programs
-        self._environment = environment
+        self._write, self._programs, self._environment = write, programs, environment
         self._passthrough: str | None = None
 
     async def call(self, title: str, body: str) -> None:

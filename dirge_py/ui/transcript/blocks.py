@@ -4,7 +4,6 @@ A block changes only through its methods, and cleans text from outside when it r
 """
 
 import re
-import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
@@ -12,8 +11,7 @@ from textual.strip import Strip
 
 from dirge_py.lib.text import clean, format_cost, plural
 from dirge_py.slash.base import Tone
-from dirge_py.types.events import AgentStart, LoopEvent, MessageEnd, UsageReported
-from dirge_py.types.messages import AssistantMessage, Usage
+from dirge_py.types.messages import Usage
 from dirge_py.ui.theme.styles import Styles
 from dirge_py.ui.transcript.lines import Line, clip, fold, strip, wrap
 
@@ -316,51 +314,6 @@ class ShellBlock(TranscriptBlock):
 
     def guess_height(self, width: int) -> int:
         return 1 + min(len(self._lines), LINES_COLLAPSED + 1)
-
-
-_SUMMARY_FROM_TURNS = 2
-_SUMMARY_FROM_S = 5
-"""A run with fewer turns and less time than these gets no summary."""
-
-
-class RunSummary:
-    """Counts the turns, tokens and cost of a run, one run after another."""
-
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
-        self._start_run()
-
-    def _start_run(self) -> None:
-        self._began = self._clock()
-        self._turns = 0
-        self._usage = Usage()
-        self._cost_usd: float | None = 0.0
-        self._least_usd = 0.0
-
-    def on_event(self, event: LoopEvent) -> None:
-        match event:
-            case AgentStart():
-                self._start_run()
-            case MessageEnd(message=AssistantMessage(origin="model") as answer):
-                self._turns += 1
-                if answer.content and not answer.usage:
-                    # It cost something, but the provider didn't say how much.
-                    self._cost_usd = None
-            case UsageReported(usage=usage, cost_usd=cost_usd):
-                self._usage += usage
-                self._least_usd += cost_usd or 0.0
-                if self._cost_usd is not None:
-                    self._cost_usd = None if cost_usd is None else self._cost_usd + cost_usd
-
-    @property
-    def words(self) -> str:
-        """`3 turns · 12.3k in (80% cached) · 1.2k out · $0.0123 · 14 s`; empty for a short run."""
-        took_s = self._clock() - self._began
-        if self._turns < _SUMMARY_FROM_TURNS and took_s < _SUMMARY_FROM_S:
-            return ""
-        spent = spent_text(self._usage, self._cost_usd, self._least_usd)
-        parts = (plural(self._turns, "turn"), *spent, duration_text(took_s))
-        return " · ".join(part for part in parts if part)
 
 
 class RunSummaryBlock(TranscriptBlock):

@@ -6,8 +6,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from dirge_py.conversation.log import ConversationLog
 from dirge_py.frontend import event_text
 from dirge_py.frontend.replay import replay_messages
+from dirge_py.lib.text import plural
 from dirge_py.session.history import PlanRecordEvent
 from dirge_py.slash.base import Tone
 from dirge_py.types import events
@@ -19,11 +21,18 @@ from dirge_py.types.messages import (
     ThinkingBlock,
     ToolCallBlock,
     ToolResultMessage,
+    Usage,
     UserMessage,
 )
 from dirge_py.types.tools import LoopToolResult
 from dirge_py.ui.transcript import blocks as shown
-from dirge_py.ui.transcript.blocks import RetryBlock, RunSummary, RunSummaryBlock, ShellBlock
+from dirge_py.ui.transcript.blocks import (
+    RetryBlock,
+    RunSummaryBlock,
+    ShellBlock,
+    duration_text,
+    spent_text,
+)
 from dirge_py.ui.transcript.diff import DiffLayout, diff_blocks
 from dirge_py.ui.transcript.images import attachments_in, describe_attachment
 from dirge_py.ui.transcript.plan_blocks import (
@@ -38,6 +47,40 @@ from dirge_py.ui.transcript.tool_block import ToolBlock
 ToolEvent = events.ToolExecutionStart | events.ToolExecutionUpdate | events.ToolExecutionEnd
 
 
+_SUMMARY_FROM_TURNS = 2
+_SUMMARY_FROM_S = 5
+"""A run with fewer turns and less time than these gets no summary."""
+
+
+class RunSummary:
+    """Counts the turns, tokens and cost of a run, one run after another."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._start_run()
+
+    def _start_run(self) -> None:
+        self._began, self._turns = self._clock(), 0
+        self._log = ConversationLog((), Usage(), 0.0)
+
+    def on_event(self, event: LoopEvent) -> None:
+        if isinstance(event, events.AgentStart):
+            self._start_run()
+        elif isinstance(event, events.MessageEnd):
+            self._turns += event.message.role == "assistant" and event.message.origin == "model"
+        self._log.record(event)
+
+    @property
+    def words(self) -> str:
+        """`3 turns · 12.3k in (80% cached) · 1.2k out · $0.0123 · 14 s`; empty for a short run."""
+        took_s = self._clock() - self._began
+        if self._turns < _SUMMARY_FROM_TURNS and took_s < _SUMMARY_FROM_S:
+            return ""
+        spent = spent_text(self._log.usage, self._log.cost_usd, self._log.least_usd)
+        parts = (plural(self._turns, "turn"), *spent, duration_text(took_s))
+        return " · ".join(part for part in parts if part)
+
+
 class TranscriptRenderer:
     """Draws one conversation as blocks on a page; `assets` is the folder of its pictures."""
 
@@ -50,11 +93,8 @@ class TranscriptRenderer:
         diff: DiffLayout = "auto",
         assets: Path | None = None,
     ) -> None:
-        self._page = page
-        self._show_thinking = show_thinking
-        self._clock = clock
-        self._diff = diff
-        self._assets = assets
+        self._page, self._show_thinking, self._clock = page, show_thinking, clock
+        self._diff, self._assets = diff, assets
         self._tally = RunSummary(clock)
         self._answer = StreamedAnswer(page, show_thinking=show_thinking)
         self._tools: dict[str, ToolBlock] = {}
@@ -350,9 +390,7 @@ class PlanRenderer:
     def __init__(
         self, owner: TranscriptRenderer, page: shown.BlockPage, clock: Callable[[], float]
     ) -> None:
-        self._owner = owner
-        self._page = page
-        self._clock = clock
+        self._owner, self._page, self._clock = owner, page, clock
         self._now: PhaseBlock | None = None
         self._fork: TranscriptRenderer | None = None
         self._evidence: EvidenceBlock | None = None

@@ -353,10 +353,11 @@ class Vim:
             self._last_search = motions.CharacterSearch(phrase.what, phrase.char)
             return motions.find(text, at, self._last_search, times=phrase.count or 1)
         if phrase.what in (";", ","):
-            if self._last_search is None:
+            search = self._last_search
+            if search is None:
                 return None
-            last = self._last_search
-            search = last if phrase.what == ";" else motions.opposite(last)
+            if phrase.what == ",":
+                search = motions.CharacterSearch(search.motion.swapcase(), search.char)
             return motions.find(text, at, search, times=phrase.count or 1, is_again=True)
         if phrase.what in ("j", "k"):
             if self._column is None:

@@ -67,10 +67,6 @@ def find(
     return MotionTarget(place, "inclusive" if step > 0 else "exclusive")
 
 
-def opposite(search: CharacterSearch) -> CharacterSearch:
-    return CharacterSearch(search.motion.swapcase(), search.char)
-
-
 def _on_line(text: str, at: int, motion: str, times: int) -> MotionTarget | None:
     start, end = line_start(text, at), line_end(text, at)
     word = first_word_on_line(text, at)
