@@ -284,11 +284,8 @@ class ChromePresenter:
         waited_s = now - since
         if not stage or waited_s < _SHOWN_FROM_S:
             return ""
-        what = {
-            "preparing": "preparing",
-            "waiting": f"waiting for {controller.conversation.settings.model.rpartition('/')[2]}",
-            "compacting": "compacting",
-        }[stage]
+        model = controller.conversation.settings.model.rpartition("/")[2]
+        what = f"waiting for {model}" if stage == "waiting" else stage
         return f"{what}, {waited_s:.0f} s"
 
     def _fill(self) -> None:

@@ -307,14 +307,12 @@ class Keymap:
 
     def _settle(self) -> Sequence[str]:
         problems: list[str] = []
-        rows, of_preset = _rebound(DEFAULTS, self._preset, problems)
-        rows = _give_way(rows, of_preset, "", [])
-        wanted = {f"/{b.command.removeprefix('/')}": b.keys for b in self._of_plugins}
-        rows, of_plugins = _rebound(rows, wanted, problems)
-        rows = _give_way(rows, of_plugins, "a plugin", problems)
-        rows, own = _rebound(rows, self._overrides, problems)
-        rows = _give_way(rows, own, "", problems)
-        self._asked = own
+        rows, changed = _rebound(DEFAULTS, self._preset, problems)
+        rows = _give_way(rows, changed, "", [])
+        of_plugins = {f"/{b.command.removeprefix('/')}": b.keys for b in self._of_plugins}
+        for changes, whose in ((of_plugins, "a plugin"), (self._overrides, "")):
+            rows, self._asked = _rebound(rows, changes, problems)
+            rows = _give_way(rows, self._asked, whose, problems)
         self._firsts = {name.split()[0] for row in rows for name in row.keys if " " in name}
         self.keys: Sequence[Key] = [self._without_firsts(row, problems) for row in rows]
         """Every action with the keys it has now."""

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 
 
+
 _NEAR = 0.9
 """Part of `fold_at` above which the mark `fold` is shown."""
 
@@ -182,12 +183,9 @@ def status_line(status: StatusModel, width: int, styles: Styles) -> Line:
     parts = _parts(status, styles)
     while len(parts) > 1 and sum(cell_len(p.text) + 3 for p in parts) - 3 > width:
         parts.remove(max(parts, key=lambda part: part.rank))
-    line: Line = []
-    for part in parts:
-        if line:
-            line.append((" │ ", styles.dim))
-        line.append((clip(part.text, width), part.style))
-    return line
+    divider = (" │ ", styles.dim)
+    shown = [(clip(part.text, width), part.style) for part in parts]
+    return [span for part in shown for span in (divider, part)][1:]
 
 
 def _parts(status: StatusModel, styles: Styles) -> list[_Part]:

@@ -97,7 +97,7 @@ class FindBar(Horizontal):
         if not self._is_chosen:
             search.set_query("")
             for row in self._opened:
-                view.folding.close(row)
+                view.close_block(row)
             view.go_to(self._before)
         view.refresh()
         if self._back is not None:
@@ -158,7 +158,7 @@ class FindBar(Horizontal):
         hit = search.hit
         if hit is not None:
             if search.needs_open(hit.row):
-                self._opened += view.folding.open(hit.row)
+                self._opened += view.open_block(hit.row)
             view.show(search.spot(hit), around=_AROUND)
             view.reading.follow(search.spot(hit))
         words = f"{search.position()} of {search.total}{more}" if hit else "not found"

@@ -71,8 +71,12 @@ def texts_between(
         row = None if row is last.row else row.below
 
 
-def after_insertion(layout: TranscriptLayout, spot: TextPosition, row: BlockRow) -> TextPosition:
-    """Return the position after the start of its row's text became the row above it."""
+def after_insertion(
+    layout: TranscriptLayout, spot: TextPosition | None, row: BlockRow
+) -> TextPosition | None:
+    """Return the position after the start of the text of the row below became this row."""
+    if spot is None or spot.row is not row.below:
+        return spot
     moved = len(layout.drawn(row).logical.text)
     if spot.offset <= moved:
         return TextPosition(row, spot.offset)

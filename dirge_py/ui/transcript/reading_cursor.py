@@ -69,10 +69,8 @@ class ReadingCursor:
 
     def row_inserted(self, row: BlockRow) -> None:
         """Move with text that was moved into this row from the one below."""
-        if self._cursor is not None and self._cursor.row is row.below:
-            self._cursor = positions.after_insertion(self._layout, self._cursor, row)
-        if self._selects_from is not None and self._selects_from.row is row.below:
-            self._selects_from = positions.after_insertion(self._layout, self._selects_from, row)
+        self._cursor = positions.after_insertion(self._layout, self._cursor, row)
+        self._selects_from = positions.after_insertion(self._layout, self._selects_from, row)
 
     def page_up(self) -> None:
         self._move(-self._view.page_lines)
@@ -101,7 +99,7 @@ class ReadingCursor:
 
     def toggle(self) -> None:
         place = self.cursor
-        if place is not None and self._view.folding.toggle(place.row):
+        if place is not None and self._view.toggle_block(place.row):
             self.put(TextPosition(place.row, 0))
 
     def select(self) -> None:

@@ -24,23 +24,22 @@ class TextSelection:
 
     def __init__(self, layout: TranscriptLayout) -> None:
         self._layout = layout
-        self._ends: tuple[TextPosition, TextPosition] | None = None
+        self._begin: TextPosition | None = None
+        self._end: TextPosition | None = None
 
     @property
     def ends(self) -> tuple[TextPosition, TextPosition] | None:
         """Start and end; None if nothing is selected."""
-        if self._ends is None or any(spot.row.is_gone for spot in self._ends):
-            return None
-        begin, end = self._ends
-        if begin == end:
+        begin, end = self._begin, self._end
+        if begin is None or end is None or begin == end or begin.row.is_gone or end.row.is_gone:
             return None
         return (end, begin) if positions.is_before(self._layout, end, begin) else (begin, end)
 
     def set(self, begin: TextPosition, end: TextPosition) -> None:
-        self._ends = (begin, end)
+        self._begin, self._end = begin, end
 
     def drop(self) -> None:
-        self._ends = None
+        self._begin = self._end = None
 
     def select_around(self, spot: TextPosition, unit: Unit) -> None:
         """Select the word or the unwrapped line at a position."""
@@ -68,13 +67,8 @@ class TextSelection:
 
     def row_inserted(self, row: BlockRow) -> None:
         """Move with text that was moved into this row from the one below."""
-        if self._ends is not None and any(spot.row is row.below for spot in self._ends):
-            move = positions.after_insertion
-            begin, end = (
-                move(self._layout, spot, row) if spot.row is row.below else spot
-                for spot in self._ends
-            )
-            self._ends = (begin, end)
+        self._begin = positions.after_insertion(self._layout, self._begin, row)
+        self._end = positions.after_insertion(self._layout, self._end, row)
 
 
 class TranscriptView(ScrollView, can_focus=True):
@@ -85,7 +79,6 @@ class TranscriptView(ScrollView, can_focus=True):
         self.layout_of_blocks = TranscriptLayout(styles)
         self.scroll_anchor = positions.ScrollAnchor(self.layout_of_blocks)
         self.selection = TextSelection(self.layout_of_blocks)
-        self.folding = BlockToggle(self)
         self._changed_all = True
 
     @property
@@ -105,10 +98,35 @@ class TranscriptView(ScrollView, can_focus=True):
     def scroll_lines(self, count: int) -> None:
         self.scroll_to(y=self.first_line + count, animate=False)
 
-    def refold(self, row: BlockRow) -> None:
-        """Redraw a block that was opened or closed; it stays at the top if it was there."""
+    def toggle_block(self, row: BlockRow) -> bool:
+        """Open or close a block; return False if it hides nothing."""
+        if row.is_gone or not row.block.can_expand:
+            return False
+        self._set_open(row, is_open=not self.layout_of_blocks.is_open(row.block))
+        return True
+
+    def open_block(self, row: BlockRow) -> list[BlockRow]:
+        """Open a block and its group; return the rows that were closed before."""
+        layout, block = self.layout_of_blocks, row.block
+        opened = []
+        if block.group is not None and layout.is_hidden(block):
+            opened.append(layout.rows.of(block.group))
+        if block.can_expand and not layout.is_open(block):
+            opened.append(row)
+        for closed in opened:
+            self._set_open(closed, is_open=True)
+        return opened
+
+    def close_block(self, row: BlockRow) -> None:
+        if not row.is_gone and self.layout_of_blocks.is_open(row.block):
+            self._set_open(row, is_open=False)
+
+    def _set_open(self, row: BlockRow, *, is_open: bool) -> None:
+        """Redraw a block in its other form; it stays at the top if it was there."""
+        row.block.is_open = is_open
+        self.layout_of_blocks.refold(row.block)
         self.touch(row.block)
-        if row.block.is_open:
+        if is_open:
             self._follow(sticks=False)
         place = self.scroll_anchor.place
         if place is not None and place.row is row:
@@ -193,6 +211,7 @@ class MouseSelection:
         self._has_moved = False
         self._has_dropped = False
         self._timer: Timer | None = None
+        self._toggled: tuple[BlockRow, LinePosition | None] | None = None
 
     def begin(self, event: events.MouseDown) -> None:
         view = self._view
@@ -237,15 +256,22 @@ class MouseSelection:
         view = self._view
         if self._has_moved or event.button != 1:
             return
-        if event.chain == 1:
-            if self._has_dropped:
-                view.folding.forget_click()
-                view.resume_following()
-            else:
-                view.folding.toggle_at(self._where(event)[0])
-            return
-        view.folding.untoggle()
         y, x = self._where(event)
+        toggled, self._toggled = self._toggled, None
+        if event.chain == 1:
+            place, before = (
+                view.layout_of_blocks.find(view.first_line + y),
+                view.scroll_anchor.place,
+            )
+            if self._has_dropped:
+                view.resume_following()
+            elif place is not None and view.toggle_block(place.row):
+                self._toggled = (place.row, before)
+            return
+        if toggled is not None:
+            # The first click of a double click is undone.
+            view.toggle_block(toggled[0])
+            view.go_to(toggled[1])
         spot = positions.position_at(view.layout_of_blocks, view.first_line + y, x)
         if spot is not None:
             view.hold()
@@ -296,63 +322,3 @@ class MouseSelection:
         else:
             view.selection.set(start, behind)
         view.refresh()
-
-
-class BlockToggle:
-    """Opens and closes blocks. `untoggle` undoes a click that began a double click."""
-
-    def __init__(self, view: TranscriptView) -> None:
-        self._view = view
-        self._toggled: tuple[BlockRow, LinePosition | None] | None = None
-
-    def forget_click(self) -> None:
-        """Forget the last click, which began no double click."""
-        self._toggled = None
-
-    def toggle_at(self, y: int) -> None:
-        """Open or close the block in line `y` of the view."""
-        view, self._toggled = self._view, None
-        place = view.layout_of_blocks.find(view.first_line + y)
-        before = view.scroll_anchor.place
-        if place is not None and self.toggle(place.row):
-            self._toggled = (place.row, before)
-
-    def untoggle(self) -> None:
-        """Undo the last `toggle_at`, also its scrolling."""
-        toggled, self._toggled = self._toggled, None
-        if toggled is None:
-            return
-        row, before = toggled
-        self.toggle(row)
-        self._view.go_to(before)
-
-    def toggle(self, row: BlockRow) -> bool:
-        """Open or close a block; return False if it hides nothing."""
-        if row.is_gone or not row.block.can_expand:
-            return False
-        self._set(row, is_open=not self.is_open(row))
-        return True
-
-    def open(self, row: BlockRow) -> list[BlockRow]:
-        """Open a block and its group; return the rows that were closed before."""
-        layout, opened = self._view.layout_of_blocks, []
-        group = row.block.group
-        if group is not None and layout.is_hidden(row.block):
-            opened.append(layout.rows.of(group))
-        if row.block.can_expand and not self.is_open(row):
-            opened.append(row)
-        for closed in opened:
-            self._set(closed, is_open=True)
-        return opened
-
-    def close(self, row: BlockRow) -> None:
-        if not row.is_gone and self.is_open(row):
-            self._set(row, is_open=False)
-
-    def is_open(self, row: BlockRow) -> bool:
-        return self._view.layout_of_blocks.is_open(row.block)
-
-    def _set(self, row: BlockRow, *, is_open: bool) -> None:
-        row.block.is_open = is_open
-        self._view.layout_of_blocks.refold(row.block)
-        self._view.refold(row)

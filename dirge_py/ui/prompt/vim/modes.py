@@ -1,6 +1,7 @@
 """Vim's modes: each key changes a text and a cursor. `read_command` parses keys into commands."""
 
 import dataclasses
+import re
 from collections.abc import Mapping
 from typing import Literal, TypeAlias
 
@@ -127,6 +128,7 @@ _SHORT: Mapping[str, tuple[CommandKind, str, str]] = {
 }
 """Kind, motion and operator of the keys that stand for another command."""
 _MOST_TIMES = 9_999
+_NUMBER = re.compile("[1-9][0-9]*")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -193,11 +195,10 @@ def _rest(rest: str, operator: str, count: int | None, *, is_visual: bool) -> Re
 
 
 def _count(keys: str) -> tuple[int | None, str]:
-    digits = 0
-    while digits < len(keys) and keys[digits] in "0123456789" and (digits or keys[0] != "0"):
-        digits += 1
-    number = int(keys[:digits][:6]) if digits else None
-    return (None if number is None else min(number, _MOST_TIMES)), keys[digits:]
+    digits = _NUMBER.match(keys)
+    if digits is None:
+        return None, keys
+    return min(int(digits[0][:6]), _MOST_TIMES), keys[digits.end() :]
 
 
 Mode = Literal["insert", "normal", "visual", "visual line"]
@@ -231,7 +232,8 @@ class Vim:
         self.register = Register()
         self.pending = ""
         """The keys of an incomplete command."""
-        self._last_search: motions.CharacterSearch | None = None
+        self._last_search = ("", "")
+        """Motion and character of the last search; "" for none."""
         self._column: int | None = None
         self._anchor = 0
         self._cut = ""
@@ -350,15 +352,14 @@ class Vim:
     def _target(self, phrase: VimCommand, place: TextAndCursor) -> MotionTarget | None:
         text, at = place.text, place.at
         if phrase.kind == "find":
-            self._last_search = motions.CharacterSearch(phrase.what, phrase.char)
-            return motions.find(text, at, self._last_search, times=phrase.count or 1)
+            self._last_search = (phrase.what, phrase.char)
+            return motions.find(text, at, *self._last_search, times=phrase.count or 1)
         if phrase.what in (";", ","):
-            search = self._last_search
-            if search is None:
+            motion, char = self._last_search
+            if not motion:
                 return None
-            if phrase.what == ",":
-                search = motions.CharacterSearch(search.motion.swapcase(), search.char)
-            return motions.find(text, at, search, times=phrase.count or 1, is_again=True)
+            motion = motion if phrase.what == ";" else motion.swapcase()
+            return motions.find(text, at, motion, char, times=phrase.count or 1, is_again=True)
         if phrase.what in ("j", "k"):
             if self._column is None:
                 self._column = at - line_start(text, at)

@@ -20,14 +20,6 @@ class MotionTarget:
     """What an operator includes."""
 
 
-@dataclass(frozen=True, slots=True)
-class CharacterSearch:
-    """The last search with `f`, `F`, `t` or `T`."""
-
-    motion: str
-    char: str
-
-
 def move(
     text: str, at: int, motion: str, *, count: int | None = None, column: int | None = None
 ) -> MotionTarget | None:
@@ -48,21 +40,21 @@ def move(
 
 
 def find(
-    text: str, at: int, search: CharacterSearch, *, times: int, is_again: bool = False
+    text: str, at: int, motion: str, char: str, *, times: int, is_again: bool = False
 ) -> MotionTarget | None:
     """Return the target of `f`, `F`, `t` or `T` on this line, if there is one."""
-    step = 1 if search.motion.islower() else -1
+    step = 1 if motion.islower() else -1
     start, end = line_start(text, at), line_end(text, at)
     place = at
-    if is_again and search.motion in "tT":
+    if is_again and motion in "tT":
         place += step
     for _ in range(times):
         place += step
-        while start <= place < end and text[place] != search.char:
+        while start <= place < end and text[place] != char:
             place += step
         if not start <= place < end:
             return None
-    if search.motion in "tT":
+    if motion in "tT":
         place -= step
     return MotionTarget(place, "inclusive" if step > 0 else "exclusive")
 
