@@ -8,7 +8,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dirge_py.ui.prompt.file_index import MOST_WATCHED, FileTree, ListedFile, may_watch
+from dirge_py.ui.prompt.file_index import MOST_WATCHED, ListedFile, list_files, may_watch
 from dirge_py.ui.prompt.file_matcher import FileMatcher
 from tests.support.app_driver import AppDriver, running_app
 from tests.support.project import ScriptedProject
@@ -71,32 +71,15 @@ def test_other_ignore_files_are_heeded_too(tmp_path: Path) -> None:
     (tmp_path / ".ignore").write_text("*.tmp\n")
     (tmp_path / ".agentignore").write_text("*.key\n")
 
-    assert [f.path for f in FileTree(tmp_path).listed() if not f.path.startswith(".")] == [
-        "kept.txt"
-    ]
+    assert [f.path for f in list_files(tmp_path)[0] if not f.path.startswith(".")] == ["kept.txt"]
 
 
 def test_an_invalid_line_of_an_ignore_file_is_skipped(tmp_path: Path) -> None:
     made(tmp_path, "a.log", "kept.txt")
     (tmp_path / ".gitignore").write_text("!\n*.log\n")
 
-    listed = [f.path for f in FileTree(tmp_path).listed()]
+    listed = [f.path for f in list_files(tmp_path)[0]]
     assert listed == [".gitignore", "kept.txt"]
-
-
-def test_what_changed_is_read_again_and_nothing_else(tmp_path: Path) -> None:
-    made(tmp_path, "a/x.py", "b/y.py")
-    tree = FileTree(tmp_path)
-    made(tmp_path, "a/new.py", "b/unseen.py", "c/deep/z.py")
-    (tmp_path / "a" / "x.py").unlink()
-
-    assert not tree.reread([str(tmp_path / "a" / "new.py")])
-    assert [f.path for f in tree.listed()] == ["a/", "b/", "a/new.py", "b/y.py"]
-    assert tree.reread([str(tmp_path / "c")])
-    assert "c/deep/z.py" in [f.path for f in tree.listed()]
-    (tmp_path / ".gitignore").write_text("deep/\n*.py\n")
-    assert tree.reread([str(tmp_path / ".gitignore")])
-    assert [f.path for f in tree.listed()] == [".gitignore", "a/", "b/", "c/"]
 
 
 def test_a_home_and_a_vast_tree_are_not_watched(tmp_path: Path) -> None:
@@ -121,6 +104,8 @@ async def test_a_file_made_while_the_list_is_open_appears_in_it(project: Scripte
         await driver.until(lambda: "sub/three.txt" in labels(driver))
         os.unlink(project.folder / "one.txt")
         await driver.until(lambda: "one.txt" not in labels(driver))
+        (project.folder / ".gitignore").write_text("sub/\n")
+        await driver.until(lambda: labels(driver) == ["two.txt"])
 
 
 async def test_tab_goes_down_into_a_folder_and_enter_takes_it(project: ScriptedProject) -> None:
