@@ -28,11 +28,11 @@ from dirge_py.ui.dialog_host import DialogHost
 from dirge_py.ui.feed import TranscriptFeed
 from dirge_py.ui.keymap import TOGETHER, Keymap, spell
 from dirge_py.ui.options import UiOptions, UiSettings
-from dirge_py.ui.panels.above_input import QueuePanel, key_hint
 from dirge_py.ui.panels.choices import ChoiceList, LineQuestion, Picker
 from dirge_py.ui.panels.dialog import PAUSE_S, Dialog, DialogOptions
 from dirge_py.ui.panels.find_bar import FindBar
 from dirge_py.ui.panels.shell_box import ShellBox
+from dirge_py.ui.panels.side_panels import QueuePanel, key_hint
 from dirge_py.ui.prompt.completion import Completer
 from dirge_py.ui.prompt.composer import Composer, PromptDrafts
 from dirge_py.ui.prompt.placeholders import PromptImages

@@ -15,8 +15,7 @@ from dirge_py.types.messages import Message, ToolResultMessage
 from dirge_py.ui.activity import Mood, RunActivity, changed_files, face
 from dirge_py.ui.feed import TranscriptFeed
 from dirge_py.ui.options import UiSettings
-from dirge_py.ui.panels.above_input import TodoPanel
-from dirge_py.ui.panels.side_panels import MARGIN, SidePanel, left_lines, right_lines
+from dirge_py.ui.panels.side_panels import MARGIN, SidePanel, TodoPanel, left_lines, right_lines
 from dirge_py.ui.programs import ScreenPrograms
 from dirge_py.ui.status import (
     ContextGauge,

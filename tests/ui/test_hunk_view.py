@@ -11,8 +11,7 @@ from textual.drivers.headless_driver import HeadlessDriver
 
 from dirge_py.types.questions import AskedClaim, PermissionAnswer, PermissionRequest
 from dirge_py.types.tools import FileChange, Preview
-from dirge_py.ui.panels.file_changes import ChangeSelection, paint_files
-from dirge_py.ui.panels.hunk_view import HunkView
+from dirge_py.ui.panels.hunk_view import ChangeSelection, HunkView, paint_files
 from tests.support.app_driver import AppDriver, running_app
 from tests.support.project import ScriptedProject
 from tests.ui.test_permission import STYLES

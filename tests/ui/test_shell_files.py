@@ -8,8 +8,13 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dirge_py.ui.prompt.file_index import MOST_WATCHED, ListedFile, list_files, may_watch
-from dirge_py.ui.prompt.file_matcher import FileMatcher
+from dirge_py.ui.prompt.file_index import (
+    MOST_WATCHED,
+    FileMatcher,
+    ListedFile,
+    list_files,
+    may_watch,
+)
 from tests.support.app_driver import AppDriver, running_app
 from tests.support.project import ScriptedProject
 

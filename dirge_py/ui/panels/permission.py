@@ -27,8 +27,13 @@ from dirge_py.ui.panels.dialog import (
     ScrollingLines,
     paint_key_hints,
 )
-from dirge_py.ui.panels.file_changes import ChangeSelection, FileSelection, paint_files
-from dirge_py.ui.panels.hunk_view import EditFile, HunkView
+from dirge_py.ui.panels.hunk_view import (
+    ChangeSelection,
+    EditFile,
+    FileSelection,
+    HunkView,
+    paint_files,
+)
 from dirge_py.ui.theme.styles import Styles
 from dirge_py.ui.transcript.diff import paint_diff
 from dirge_py.ui.transcript.lines import Line, clip, strip, wrap

@@ -10,8 +10,7 @@ from dirge_py.slash.base import Choice
 from dirge_py.slash.registry import Registry
 from dirge_py.ui.panels.choices import ChoiceList
 from dirge_py.ui.prompt.composer import Composer
-from dirge_py.ui.prompt.file_index import FileIndex
-from dirge_py.ui.prompt.file_matcher import FileMatcher, TouchedFiles
+from dirge_py.ui.prompt.file_index import FileIndex, FileMatcher, TouchedFiles
 
 _MOST = 50
 _FILE_WORD = re.compile(r"(?:^|(?<=\s))@(\S*)\Z")
