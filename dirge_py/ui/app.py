@@ -31,7 +31,6 @@ from dirge_py.ui.options import UiOptions, UiSettings
 from dirge_py.ui.panels.choices import ChoiceList, LineQuestion, Picker
 from dirge_py.ui.panels.dialog import PAUSE_S, Dialog, DialogOptions
 from dirge_py.ui.panels.find_bar import FindBar
-from dirge_py.ui.panels.shell_box import ShellBox
 from dirge_py.ui.panels.side_panels import QueuePanel, key_hint
 from dirge_py.ui.prompt.completion import Completer
 from dirge_py.ui.prompt.composer import Composer, PromptDrafts
@@ -46,7 +45,7 @@ from dirge_py.ui.theme.styles import DEFAULT_THEME, theme_or_default
 from dirge_py.ui.theme.switcher import ThemeSwitcher, css_variables
 from dirge_py.ui.transcript.layout import LinePosition
 from dirge_py.ui.transcript.view import TranscriptWidget
-from dirge_py.ui.user_shell import UserShell
+from dirge_py.ui.user_shell import ShellBox, UserShell
 
 if TYPE_CHECKING:
     from dirge_py.config.schema import Config

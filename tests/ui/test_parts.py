@@ -8,7 +8,7 @@ from dirge_py.slash.registry import Registry
 from dirge_py.types.extensions import Command
 from dirge_py.ui.prompt.completion import complete
 from dirge_py.ui.prompt.file_index import list_files
-from dirge_py.ui.prompt.history import InputHistory
+from dirge_py.ui.prompt.text_editor import InputHistory
 from dirge_py.ui.status import (
     ContextGauge,
     SpendingStatus,

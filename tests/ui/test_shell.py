@@ -11,7 +11,7 @@ from textual import events
 
 from dirge_py.types.messages import UserMessage
 from dirge_py.ui.panels.emulator import SCROLLBACK_LINES, Emulator
-from dirge_py.ui.panels.shell_box import bytes_of, paste_of
+from dirge_py.ui.user_shell import bytes_of, paste_of
 from tests.support.app_driver import WAITING_COMMAND, AppDriver, running_app
 from tests.support.project import ScriptedProject
 

@@ -1,18 +1,165 @@
-"""Slash commands about the screen: transcript, panels, theme, Vim's keys."""
+"""Slash commands about the screen: keys, terminal, clipboard, transcript, panels, theme."""
 
+import asyncio
+import os
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal, cast, get_args
 
-from dirge_py.slash.base import Choice, command
+from textual.app import SuspendNotSupported
+
+from dirge_py.lib.lazy import late
+from dirge_py.sdk.doctor import terminal
+from dirge_py.sdk.doctor.report import CheckResult, as_text
+from dirge_py.slash.base import Choice, ask_option, command
 from dirge_py.types.errors import UsageError
 from dirge_py.ui.actions import show_thinking
 from dirge_py.ui.app import TuiFrontEnd
 from dirge_py.ui.chrome import WIDE, ChromePresenter, Side
+from dirge_py.ui.keymap import Key, key_problems, spell
+from dirge_py.ui.terminal.clipboard import last_copy_file
 from dirge_py.ui.terminal.editor import read_in_pager
 from dirge_py.ui.theme.styles import theme_names, user_themes
 from dirge_py.ui.transcript.positions import whole_text
 
 if TYPE_CHECKING:
     from dirge_py.conversation.conversation import Conversation
+    from dirge_py.sdk.doctor.checks import examine
+    from dirge_py.ui.app import DirgeApp
+else:
+    examine = late("dirge_py.sdk.doctor.checks", "examine")
+
+
+_SCOPES: Mapping[str, str] = {
+    "composer": "Writing",
+    "screen": "Screen",
+    "search": "Searching earlier prompts",
+    "reading": "Reading back",
+    "find": "Finding text",
+    "shell": "A shell command of yours",
+    "list": "Lists",
+    "dialog": "Questions about permission",
+    "hunks": "A change, hunk by hunk",
+    "form": "Questions of the model",
+    "trust": "The question of trust",
+}
+_ENDING = """
+In [keys] of the settings: `action = "ctrl+t"` in every scope that has it, `"scope.action" = …` in \
+one; `["f5", "ctrl+x f"]` for several, two keys with a blank for a chord, "none" for no key. The \
+name of a slash command with its arguments, "/model fast", is an action, too."""
+
+
+@command("keybindings", "every action with its keys, and how to change them", aliases=("keys",))
+async def keybindings(args: str, conversation: "Conversation", front: TuiFrontEnd) -> None:
+    front.show(listing(front.app.keymap.keys) + _ENDING)
+
+
+def listing(keys: Sequence[Key]) -> str:
+    """Return all actions by scope, with keys, name and words."""
+    shown = [(key, ", ".join(map(spell, key.keys)) or "-") for key in keys]
+    wide = max(len(names) for _, names in shown)
+    name_wide = max(len(key.action) for key in keys)
+    lines: list[str] = []
+    for scope in dict.fromkeys(key.scope for key in keys):
+        lines += ["", f"{_SCOPES.get(scope, scope.capitalize())} ({scope})"]
+        lines += [
+            f"  {names:<{wide}}  {key.action:<{name_wide}}  {key.words}".rstrip()
+            for key, names in shown
+            if key.scope == scope
+        ]
+    return "\n".join(lines[1:]) + "\n"
+
+
+_OF_THE_TERMINAL = (
+    *("terminal", "size", "locale", "colours", "screen", "vte", "answers", "keys", "widths"),
+    *("synchronized output", "focus reports", "bracketed paste", "clipboard"),
+)
+_YES = "Append them"
+
+
+@command("doctor", "what does not work well here, and its fix")
+async def doctor(args: str, conversation: "Conversation", front: TuiFrontEnd) -> None:
+    results = await _examine(front.app, conversation)
+    has_problem = any(result.state == "problem" for result in results)
+    front.show(as_text(results), tone="warning" if has_problem else "plain")
+
+
+@command("terminal-setup", "what to change in this terminal or in tmux; asks before it writes")
+async def terminal_setup(args: str, conversation: "Conversation", front: TuiFrontEnd) -> None:
+    results = await _examine(front.app, conversation, is_offline=True)
+    lines = terminal.missing_lines(results)
+    others = [r for r in results if r.fix and not r.tmux_line and r.name in _OF_THE_TERMINAL]
+    advice = [f"{result.name}: {result.words}\n  {result.fix}" for result in others]
+    if lines:
+        advice.append("\n".join(["Add these lines to ~/.tmux.conf:", *lines]))
+    front.show("\n".join(advice) or "Nothing has to be set up in this terminal.")
+    question = "Append these lines to ~/.tmux.conf? A copy of the file is kept."
+    options = {"Leave it as it is": "", _YES: ""}
+    if lines and await ask_option(front, "tmux", question, options) == _YES:
+        kept = terminal.append_lines(lines, Path.home())
+        backup = f" A copy of the old file is in {kept}." if kept else ""
+        now = "`tmux source-file ~/.tmux.conf` applies it."
+        front.show(f"Appended to ~/.tmux.conf. {now}{backup}", tone="good")
+
+
+async def _examine(
+    app: "DirgeApp", conversation: "Conversation", *, is_offline: bool = False
+) -> list[CheckResult]:
+    return await asyncio.to_thread(
+        examine,
+        await _answers(app),
+        cwd=conversation.cwd,
+        size=(app.size.width, app.size.height),
+        key_problems=key_problems,
+        extensions=conversation.extensions.all,
+        is_offline=is_offline,
+    )
+
+
+async def _answers(app: "DirgeApp") -> "terminal.TerminalAnswers | None":
+    """Query the terminal while the app is suspended, as it would read the answers as keys."""
+    app.is_handed_over = True
+    try:
+        with app.batch_update(), app.suspend():
+            assert sys.__stdin__ is not None and sys.__stderr__ is not None
+            simple, files = terminal.is_simple(os.environ), (sys.__stdin__, sys.__stderr__)
+            return terminal.ask_terminal(*(file.fileno() for file in files), is_simple=simple)
+    except (SuspendNotSupported, OSError):
+        return None
+    finally:
+        await app.reclaim_screen()
+
+
+_FENCE = re.compile(r"^ {0,3}(`{3,}|~{3,})[^\n]*\n(.*?)^ {0,3}\1[`~]*[ \t]*$", re.M | re.S)
+
+
+@command(
+    "copy",
+    "copy the last answer, the Nth last, or the last code block; --file: where it is",
+    usage="[N | code | --file]",
+    complete=lambda _: ("code", "--file"),
+)
+async def copy(args: str, conversation: "Conversation", front: TuiFrontEnd) -> None:
+    if args == "--file":
+        file = last_copy_file()
+        front.show(str(file) if file.exists() else "Nothing was copied yet.")
+        return
+    answers = [m.text for m in conversation.messages if m.role == "assistant" and m.text.strip()]
+    if args == "code":
+        blocks = [block[2] for answer in answers for block in _FENCE.finditer(answer)]
+        if not blocks:
+            raise UsageError("No answer has a code block yet.")
+        front.show(front.app.copy_text(blocks[-1].removesuffix("\n")))
+        return
+    if args and not (args.isdecimal() and int(args)):
+        raise UsageError(f"/copy {args}: no such thing.", hint="/copy [N | code | --file]")
+    number = int(args or 1)
+    if number > len(answers):
+        some = f"There are only {len(answers)} answers."
+        raise UsageError(some if answers else "There is no answer to copy yet.")
+    front.show(front.app.copy_text(answers[-number].strip("\n")))
 
 
 @command("pager", "read the transcript in $PAGER")

@@ -12,9 +12,8 @@ from textual.message import Message
 from dirge_py.frontend.controller import ChatController, typed_text
 from dirge_py.lib.hunks import common_start
 from dirge_py.ui.keymap import Keymap, Scope
-from dirge_py.ui.prompt.history import InputHistory, ReverseSearch
 from dirge_py.ui.prompt.placeholders import LARGEST, as_mention
-from dirge_py.ui.prompt.text_editor import TextEditor
+from dirge_py.ui.prompt.text_editor import InputHistory, ReverseSearch, TextEditor
 from dirge_py.ui.prompt.vim.modes import Vim, VimResult, lines_around
 from dirge_py.ui.prompt.vim.motions import rested
 
