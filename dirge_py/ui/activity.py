@@ -51,12 +51,8 @@ _MOODS: Mapping[str, Mood] = {
     **dict.fromkeys(("bash", "bash_output", "kill_shell"), "bash"),
 }
 """The mood while a tool runs; "thinking" for all others."""
-_SHOWN_OF_FORKS = (
-    events.TurnStart,
-    events.RetryNotice,
-    events.MessageUpdate,
-    events.ToolExecutionStart,
-)
+_OF_FORKS = (events.TurnStart, events.RetryNotice, events.MessageUpdate, events.ToolExecutionStart)
+"""Events of forks that are shown."""
 _NO_FOLDING = frozenset(("shown_again", "undone"))
 
 
@@ -133,7 +129,7 @@ class RunActivity:
             case events.PlanPhase(phase=phase, step=step, state="started"):
                 self.plan = (phase, step)
                 self._enter("", "thinking")
-            case events.ForkEvent(event=inner) if isinstance(inner, _SHOWN_OF_FORKS):
+            case events.ForkEvent(event=inner) if isinstance(inner, _OF_FORKS):
                 self.on_event(inner)
 
     def _enter(self, stage: Stage, mood: Mood) -> None:

@@ -40,9 +40,7 @@ _SAME = {
     "low_line": "underscore",
 }
 _SIGNS = {"slash": "/", "backslash": "\\", "at": "@", "minus": "-", "plus": "+", "underscore": "_"}
-_ONE_WORD = frozenset(
-    ("comma", "semicolon", "colon", "tilde", "apostrophe", "ampersand", "asterisk")
-)
+_ONE_WORD = {"comma", "semicolon", "colon", "tilde", "apostrophe", "ampersand", "asterisk"}
 _SPELLED = {"escape": "Esc", "pageup": "PageUp", "pagedown": "PageDown"}
 _MODIFIERS = frozenset(("alt", "ctrl", "shift", "super", "hyper"))
 _NAMED = frozenset(
@@ -316,9 +314,7 @@ class Keymap:
         self._firsts = {name.split()[0] for row in rows for name in row.keys if " " in name}
         self.keys: Sequence[Key] = [self._without_firsts(row, problems) for row in rows]
         """Every action with the keys it has now."""
-        self._by_key = {
-            (row.scope, name): row.action for row in reversed(self.keys) for name in row.keys
-        }
+        self._by_key = {(k.scope, name): k.action for k in reversed(self.keys) for name in k.keys}
         return problems
 
     def _without_firsts(self, row: Key, problems: list[str]) -> Key:
@@ -468,9 +464,8 @@ def _why_not(key: str) -> str:
         return f"arrives as {spell(last)}" if lost and not is_known else ""
     if len(last) == 1 and {"ctrl", "shift"} <= set(modifiers):
         return f"arrives as {spell('ctrl+' + last)}"
-    is_sent = (
-        (len(last) == 1 and last.isalpha()) or last in _SENT_WITH_CTRL or _FUNCTION.match(last)
-    )
+    is_letter = len(last) == 1 and last.isalpha()
+    is_sent = is_letter or last in _SENT_WITH_CTRL or _FUNCTION.match(last)
     return "does not arrive" if "ctrl" in modifiers and not is_sent else ""
 
 

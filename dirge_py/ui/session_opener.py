@@ -179,8 +179,7 @@ class TuiSessionOpener:
         return self.start.prepare(), discover(slash, commands)
 
     def _apply_settings(self, settings: UiSettings, commands: Registry) -> list[str]:
-        preset = preset_of(settings.keymap, settings.enter)
-        problems = self._keymap.change(settings.keys, preset)
+        problems = self._keymap.change(settings.keys, preset_of(settings.keymap, settings.enter))
         problems = [*problems, *unsendable(self._keymap, has_kitty=speaks_kitty())]
         self._commands.add_all(commands)
         odd_names = self._commands.use_own_names(settings.aliases)

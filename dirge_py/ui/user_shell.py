@@ -221,8 +221,6 @@ SHOWN_AFTER_S = 0.12
 
 _MOST_BEGUN = 16 * 1024
 _SIGN = "❯"
-_HINT = "runs in your shell; the model sees it"
-_PRIVATE_HINT = "runs in your shell; the model does not see it"
 
 
 class UserShell:
@@ -253,7 +251,7 @@ class UserShell:
             self.sign.update(sign)
         if not text.startswith("!"):
             return ""
-        return _PRIVATE_HINT if text.startswith("!!") else _HINT
+        return f"runs in your shell; the model {'does not see' if text[1:2] == '!' else 'sees'} it"
 
     async def run(self, text: str) -> None:
         """Run a typed command to its end."""

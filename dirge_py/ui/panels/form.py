@@ -51,8 +51,7 @@ class _Answering:
 
     @property
     def answer(self) -> QuestionAnswer:
-        options = self.question.options
-        chosen = tuple(options[at].label for at in sorted(self.ticked))
+        chosen = tuple(self.question.options[at].label for at in sorted(self.ticked))
         return QuestionAnswer(chosen=chosen, text=self.text)
 
 
@@ -227,11 +226,10 @@ class QuestionForm(Dialog[Sequence[QuestionAnswer] | None]):
                 self.settle(None)
 
     def key_while_writing(self, event: events.Key) -> None:
-        binding = self._keymap.action(event.key, "form")
+        _, action = self._keymap.action(event.key, "form") or ("", "")
         known = ("choose", "close", "deny_and_stop", "previous", "next", "page_up", "page_down")
-        if binding is None or event.is_printable:
+        if event.is_printable:
             return
-        action = binding[1]
         # At the start of the text, the left arrow goes to the previous question.
         goes_back = action == "previous_question" and self._input.cursor_position == 0
         if action not in known and not (goes_back and self._at > 0):

@@ -279,8 +279,7 @@ class PermissionDialog(Dialog[Sequence[PermissionAnswer]]):
             self._body.repaint()
             self._others.repaint()
             self.repaint_menu()
-            comment = self.has_class("writing")
-            needed = len(self._paint_body(width)) + menu + others + comment
+            needed = len(self._paint_body(width)) + menu + others + self.has_class("writing")
         height = min(needed + border, rows)
         self.styles.height = height
         return height
@@ -293,8 +292,7 @@ class PermissionDialog(Dialog[Sequence[PermissionAnswer]]):
         if asked.rules and not self._shows_rules(width):
             strips += wrap([(f"Would be stored: {asked.rules_shown}", self._styles.dim)], width)
             if not self._is_flat and not self._shows_reach and asked.reach:
-                words = Reach(words=asked.reach.words)
-                strips += paint_reach(words, width, self._styles)
+                strips += paint_reach(Reach(words=asked.reach.words), width, self._styles)
         return strips
 
     def _paint_menu(self, width: int) -> Sequence[Strip]:
@@ -419,11 +417,8 @@ class PermissionDialog(Dialog[Sequence[PermissionAnswer]]):
         return super().role_of(action, is_text=is_text)
 
     def select(self, action: str) -> None:
-        match action:
-            case "once" | "session" | "always" | "deny":
-                self._asked.chosen, self._detour = action, ""
-            case _:
-                self._asked.chosen, self._detour = None, action
+        self._asked.chosen = next((option for option in WORDS if option == action), None)
+        self._detour = "" if self._asked.chosen else action
 
     def deselect(self, undone: int = 0) -> None:
         self._detour = ""
@@ -471,11 +466,9 @@ class PermissionDialog(Dialog[Sequence[PermissionAnswer]]):
                 self.scroll_body(action)
 
     def key_while_writing(self, event: events.Key) -> None:
-        binding = self._keymap.action(event.key, "dialog")
-        if binding is None or event.is_printable:
-            return
-        action = binding[1]
-        if action not in ("choose", "deny", "comment", "deny_and_stop", "wider"):
+        _, action = self._keymap.action(event.key, "dialog") or ("", "")
+        known = ("choose", "deny", "comment", "deny_and_stop", "wider")
+        if action not in known or event.is_printable:
             return
         event.stop().prevent_default()
         if action == "choose":
@@ -560,5 +553,4 @@ class PermissionDialog(Dialog[Sequence[PermissionAnswer]]):
     def _deny_all(self, comment: str = "") -> None:
         self.wants_stop = True
         self._asked.answer = PermissionAnswer(effect="deny", comment=comment)
-        denied = PermissionAnswer(effect="deny")
-        self.settle([asked.answer or denied for asked in self._all])
+        self.settle([asked.answer or PermissionAnswer(effect="deny") for asked in self._all])

@@ -70,9 +70,8 @@ def file_query(before: str) -> str | None:
     return match[1] if match is not None else None
 
 
-_AT_ONCE = 3_000
-"""Files that are matched in one go; more are matched in slices."""
 _SLICE_S = 0.004
+"""Seconds of matching files before other events are handled."""
 
 
 class Completer:
@@ -116,10 +115,8 @@ class Completer:
         )
         if len(self._proposals) == 1 and self._is_written(before, self._proposals[0]):
             self._proposals = ()
-        numbered = enumerate(self._proposals)
-        self._choices.offer(
-            [Choice(id=str(i), label=p.label, detail=p.detail) for i, p in numbered]
-        )
+        pairs = enumerate(self._proposals)
+        self._choices.offer([Choice(id=str(i), label=p.label, detail=p.detail) for i, p in pairs])
         self._composer.has_proposals = bool(self._proposals)
 
     def act(self, action: str) -> bool:
@@ -211,16 +208,16 @@ class Completer:
             touched=self._touched.paths(conversation),
             before=self._matching,
         )
-        if self._matching.left <= _AT_ONCE:
-            return self._matching.work()
+        if self._matching.work(_SLICE_S):
+            return True
         self._slices = asyncio.get_running_loop().create_task(self._work(self._matching, before))
         return False
 
     async def _work(self, matching: FileMatcher, before: str) -> None:
-        while True:
-            if matching.work(_SLICE_S):
-                break
+        is_done = False
+        while not is_done:
             await asyncio.sleep(0)
+            is_done = matching.work(_SLICE_S)
         self._slices = None
         if self._composer.before_cursor == before:
             self._offer(before)

@@ -67,11 +67,6 @@ class FileMatcher:
     def is_done(self) -> bool:
         return self._at >= len(self._candidates)
 
-    @property
-    def left(self) -> int:
-        """The number of files that aren't matched yet."""
-        return len(self._candidates) - self._at
-
     def work(self, limit_s: float | None = None) -> bool:
         """Match files for `limit_s`, or all of them; return whether all are done."""
         until = time.monotonic() + limit_s if limit_s is not None else None

@@ -39,9 +39,7 @@ class InputHistory:
         """Load the prompts of another conversation: stored ones first, its own last."""
         newest_first = dict.fromkeys(reversed([*stored, *self.prompts, *own]))
         self._at = None
-        self.prompts = [prompt for prompt in reversed(newest_first) if prompt.strip()][
-            -_MOST_PROMPTS:
-        ]
+        self.prompts = list(filter(str.strip, reversed(newest_first)))[-_MOST_PROMPTS:]
 
     def older(self, current: str) -> str | None:
         """Return the previous prompt; the first step keeps `current` as the draft."""

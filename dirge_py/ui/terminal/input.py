@@ -167,10 +167,7 @@ class TerminalInput:
             text = chr(code).upper() if held & 1 else chr(code)
         if text.isprintable() and text:
             # The text includes the modifiers: some terminals report AltGr as Ctrl+Alt.
-            return [
-                events.Key(sign if sign.isalnum() else _character_to_key(sign), sign)
-                for sign in text
-            ]
+            return [events.Key(c if c.isalnum() else _character_to_key(c), c) for c in text]
         plain = f"{_ESC}[{code};{modifiers}{match[5]}" if modifiers else f"{_ESC}[{code}{match[5]}"
         return [key.copy() for key in self._textual._parse_extended_key(plain) or ()]
 

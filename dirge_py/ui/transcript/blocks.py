@@ -69,14 +69,11 @@ class BlockPage(Protocol):
     def touch(self, block: TranscriptBlock) -> None: ...
 
 
-_MAIN_ARGUMENTS = ("command", "path", "file_path", "pattern", "query", "url", "name")
-
-
 def main_argument(args: Any) -> str:
     """Return the argument that tells this call from others of the same tool."""
     if not isinstance(args, Mapping):
         return str(args or "")
-    for name in _MAIN_ARGUMENTS:
+    for name in ("command", "path", "file_path", "pattern", "query", "url", "name"):
         if isinstance(args.get(name), str):
             return str(args[name])
     texts = [value for value in args.values() if isinstance(value, str)]
@@ -224,9 +221,7 @@ _NARROW = 50
 class GreetingBlock(TranscriptBlock):
     """The greeting of a new session: a title, a line for each fact, and hints."""
 
-    def __init__(
-        self, title: str, facts: Sequence[tuple[str, str]], *, hint: Sequence[str]
-    ) -> None:
+    def __init__(self, title: str, facts: Sequence[tuple[str, str]], hint: Sequence[str]) -> None:
         self._title = clean(title)
         self._facts = [(name, clean(text)) for name, text in facts if text]
         self._hint = hint

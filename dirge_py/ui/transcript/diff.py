@@ -326,9 +326,7 @@ class _Painter:
         strips: list[Strip] = []
         for at, row in enumerate(rows):
             number = row.old if row.kind == "removed" else row.new
-            gutter = [*self.indent, self._gutter(row, number)]
-            spans = self._spans(row, marks.get(at, ()))
-            strips += fold(spans, self.width, prefix=gutter, is_whole=self.is_whole)
+            strips += self._fold(row, number, marks.get(at, ()), self.width, self.indent)
         return strips
 
     def beside(self, rows: Sequence[DiffRow]) -> list[Strip]:
@@ -351,29 +349,27 @@ class _Painter:
         indent = sum(cell_len(text) for text, _ in self.indent)
         both = self.width - indent - len(_DIVIDER)
         left = both // 2
-        sides = (
-            self._side(old, old.old if old else None, old_marks, left),
-            self._side(new, new.new if new else None, new_marks, both - left),
-        )
+        before = self._fold(old, old.old, old_marks, left) if old else []
+        after = self._fold(new, new.new, new_marks, both - left) if new else []
         strips: list[Strip] = []
-        for mine, theirs in zip_longest(*sides, fillvalue=Strip([])):
+        for mine, theirs in zip_longest(before, after, fillvalue=Strip([])):
             line: Line = [*self.indent, *_cells(mine, self.styles)]
             line.append((" " * (left - mine.cell_length), self.styles.text))
             line += [(_DIVIDER, self.styles.dim), *_cells(theirs, self.styles)]
             strips.append(strip(line))
         return strips
 
-    def _side(
-        self, row: DiffRow | None, number: int | None, marks: Spans, width: int
+    def _fold(
+        self,
+        row: DiffRow,
+        number: int | None,
+        marks: Spans,
+        width: int,
+        indent: Sequence[Span] = (),
     ) -> list[Strip]:
-        if row is None:
-            return []
-        gutter = [self._gutter(row, number)]
-        return fold(self._spans(row, marks), width, prefix=gutter, is_whole=self.is_whole)
-
-    def _gutter(self, row: DiffRow, number: int | None) -> Span:
         shown = "⋯" if row.kind == "gap" else "" if number is None else str(number)
-        return (f"{shown:>{self.digits}} ", self.styles.dim)
+        gutter = [*head, (f"{shown:>{self.digits}} ", self.styles.dim)]
+        return fold(self._spans(row, marks), width, prefix=gutter, is_whole=self.is_whole)
 
     def _spans(self, row: DiffRow, marks: Spans) -> Line:
         styles, diff = self.styles, self.styles.diff
@@ -395,8 +391,7 @@ def _marks(rows: Sequence[DiffRow]) -> dict[int | None, Spans]:
     marks: dict[int | None, Spans] = {}
     for old, new in _pairs(rows):
         if old is not None and new is not None:
-            texts = [_untabbed(rows[at].text) for at in (old, new)]
-            marks[old], marks[new] = mark_words(*texts)
+            marks[old], marks[new] = mark_words(*(_untabbed(rows[at].text) for at in (old, new)))
     return marks
 
 

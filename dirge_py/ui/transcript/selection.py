@@ -259,10 +259,8 @@ class MouseSelection:
         y, x = self._where(event)
         toggled, self._toggled = self._toggled, None
         if event.chain == 1:
-            place, before = (
-                view.layout_of_blocks.find(view.first_line + y),
-                view.scroll_anchor.place,
-            )
+            place = view.layout_of_blocks.find(view.first_line + y)
+            before = view.scroll_anchor.place
             if self._has_dropped:
                 view.resume_following()
             elif place is not None and view.toggle_block(place.row):

@@ -56,10 +56,8 @@ _BY_OUTCOME: dict[str, CallState] = {
 
 def state_after(outcome: str, details: Mapping[str, Any], *, is_error: bool) -> CallState:
     """Return the state of a call that ended with this outcome and these details."""
-    for detail, state in _BY_DETAIL.items():
-        if details.get(detail):
-            return state
-    return _BY_OUTCOME.get(outcome, "failed" if is_error else "ok")
+    by_detail = (state for detail, state in _BY_DETAIL.items() if details.get(detail))
+    return next(by_detail, _BY_OUTCOME.get(outcome, "failed" if is_error else "ok"))
 
 
 _LINES_LIVE = 6
@@ -108,9 +106,8 @@ class ToolBlock(TranscriptBlock):
 
     @property
     def can_expand(self) -> bool:
-        return bool(
-            self._output or self._details or self._diff or "\n" in main_argument(self._args)
-        )
+        has_lines = "\n" in main_argument(self._args)
+        return bool(self._output or self._details or self._diff or has_lines)
 
     def set_call(self, name: str, args: Any) -> None:
         self._name, self._args = clean(name), args

@@ -384,7 +384,7 @@ class Vim:
     ) -> TextAndCursor:
         text = place.text
         if target.reach == "lines":
-            return self._operate_lines(operator, place, *lines_around(text, start, target.at))
+            return self._on_lines(operator, place, *lines_around(text, start, target.at))
         low, high = min(start, target.at), max(start, target.at)
         if target.reach == "inclusive":
             high = min(high + 1, len(text))
@@ -394,9 +394,7 @@ class Vim:
         left = TextAndCursor(text[:low] + text[high:], low)
         return self._insert(left) if operator == "c" else left
 
-    def _operate_lines(
-        self, operator: str, place: TextAndCursor, start: int, end: int
-    ) -> TextAndCursor:
+    def _on_lines(self, operator: str, place: TextAndCursor, start: int, end: int) -> TextAndCursor:
         text = place.text
         self._keep(Register(text[start:end], is_lines=True))
         if operator == "y":
@@ -475,7 +473,7 @@ class Vim:
             return self._put_over_selection(place, start, end, is_lines=is_lines)
         operator = _WHOLE_LINE.get(what) or {"x": "d", "X": "d", "s": "c"}.get(what, what)
         if is_lines:
-            return self._operate_lines(operator, place, start, end)
+            return self._on_lines(operator, place, start, end)
         return self._operate(operator, place, start, MotionTarget(end))
 
     def _put_over_selection(
