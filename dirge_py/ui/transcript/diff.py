@@ -360,12 +360,7 @@ class _Painter:
         return strips
 
     def _fold(
-        self,
-        row: DiffRow,
-        number: int | None,
-        marks: Spans,
-        width: int,
-        indent: Sequence[Span] = (),
+        self, row: DiffRow, number: int | None, marks: Spans, width: int, head: Sequence[Span] = ()
     ) -> list[Strip]:
         shown = "⋯" if row.kind == "gap" else "" if number is None else str(number)
         gutter = [*head, (f"{shown:>{self.digits}} ", self.styles.dim)]
