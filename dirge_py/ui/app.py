@@ -488,10 +488,7 @@ class TuiFrontEnd:
     def __init__(self, app: "DirgeApp") -> None:
         self.app = app
         """For commands that only the terminal UI has."""
-
-    @property
-    def commands(self) -> Registry:
-        return self.app.commands
+        self.commands = app.commands
 
     @property
     def keys(self) -> Sequence[tuple[str, str]]:

@@ -30,20 +30,9 @@ class FileSelection:
         self.shown = shown
         self.before = shown.before if origin is None else origin.before
         self.moved_from = "" if origin is None else origin.path
-        self._is_edited = False
-        self._propose(shown.after)
-
-    @property
-    def path(self) -> str:
-        return self.shown.path
-
-    @property
-    def is_new(self) -> bool:
-        return self.before is None
-
-    @property
-    def is_removal(self) -> bool:
-        return self.shown.after is None
+        self.path = shown.path
+        self.is_new, self.is_removal = self.before is None, shown.after is None
+        self.reset()
 
     @property
     def text(self) -> str:

@@ -30,11 +30,7 @@ class Completion:
     detail: str = ""
     """The summary of a command."""
     is_path: bool = False
-
-    @property
-    def whole(self) -> str:
-        """The inserted text with a blank behind a path."""
-        return f"{self.insert} " if self.is_path else self.insert
+    """A blank follows it."""
 
 
 def complete(
@@ -181,7 +177,7 @@ class Completer:
 
     def _insert(self, proposal: Completion) -> None:
         written = self._put[1] if self._put is not None else proposal.replaces
-        before, text = self._composer.before_cursor, proposal.whole
+        before, text = self._composer.before_cursor, proposal.insert + " " * proposal.is_path
         self._put = (before[: len(before) - written] + text, len(text))
         self._composer.replace_before(written, text)
 

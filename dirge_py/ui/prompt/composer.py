@@ -363,16 +363,11 @@ class VimInput:
     def _write(self, before: str, after: str) -> None:
         if before == after:
             return
-        start = common_start(before, after)
-        most = min(len(before), len(after)) - start
-        common_end = common_start(before[::-1][:most], after[::-1][:most])
         field = self._field
+        start = common_start(before, after)
+        replaced = self._location(before, start), field.document.end
         field.history.checkpoint()
-        field.replace(
-            field.pastes.from_signs(after[start : len(after) - common_end]),
-            self._location(before, start),
-            self._location(before, len(before) - common_end),
-        )
+        field.replace(field.pastes.from_signs(after[start:]), *replaced)
         field.history.checkpoint()
 
     def _show(self, outcome: VimResult) -> None:

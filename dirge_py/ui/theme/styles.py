@@ -38,7 +38,7 @@ def theme_names() -> Sequence[str]:
 
 def load_theme(name: str) -> Theme:
     """Return the theme: the user's, an extension's or dirge's. Raises KeyError or ConfigError."""
-    if (own := user_theme_file(name)) is not None:
+    if own := user_themes().get(name):
         return read_theme(own, roles())
     return _extension_themes.get(name) or _bundled(name)
 
@@ -195,12 +195,6 @@ def user_themes() -> Mapping[str, Path]:
     except ConfigError:
         return {}
     return {file.stem: file for file in folder.glob("*.toml")}
-
-
-def user_theme_file(name: str) -> Path | None:
-    """Return the file of the person's own theme of this name, if there is one."""
-    file = user_themes().get(name)
-    return file if file is not None and file.is_file() else None
 
 
 def read_theme(file: Path, roles: Sequence[str]) -> Theme:

@@ -62,8 +62,7 @@ class ThemeSwitcher:
         if self._watcher is not None:
             self._watcher.cancel()
             self._watcher = None
-        file = styles.user_theme_file(self.name)
-        if file is not None:
+        if file := styles.user_themes().get(self.name):
             self._watcher = self._run_worker(partial(self._follow, file), exit_on_error=False)
 
     async def pick(self, choices: Sequence[Choice], picker: Picker) -> str | None:

@@ -25,6 +25,8 @@ class TranscriptBlock:
     is_wide = False
     """It is painted at the full width of the transcript, not at the narrower one for prose."""
     is_tool_call = False
+    most_guessed = 1 << 30
+    """The most lines that `guess_height` returns, for blocks that are collapsed at first."""
 
     def __init__(self, text: str = "") -> None:
         self._text = text
@@ -57,7 +59,8 @@ class TranscriptBlock:
     def guess_height(self, width: int) -> int:
         """Guess quickly how many lines `paint` will return."""
         text = self.text.rstrip("\n")
-        return text.count("\n") + 1 + len(text) // max(1, width * 2)
+        lines = text.count("\n") + 1 + len(text) // max(1, width * 2)
+        return min(lines, self.most_guessed)
 
 
 class BlockPage(Protocol):
@@ -120,6 +123,8 @@ class AsideBlock(TranscriptBlock):
         self._source = clean(source)
         super().__init__(f"{self._source}\n{self._body}".rstrip())
         self._is_whole = is_whole
+        if not is_whole:
+            self.most_guessed = _LINES_OF_ASIDE + 2
 
     @property
     def can_expand(self) -> bool:
@@ -133,10 +138,6 @@ class AsideBlock(TranscriptBlock):
         if hidden > 1:
             body = body[:_LINES_OF_ASIDE] + paint_hidden(hidden, width, styles)
         return head + body
-
-    def guess_height(self, width: int) -> int:
-        lines = super().guess_height(width)
-        return lines if self._is_whole else min(lines, _LINES_OF_ASIDE + 2)
 
 
 _COLUMN = re.compile(r" *(?:\S+(?: \S+)* {2,}){1,2}|  +")
@@ -176,6 +177,8 @@ class DetailBlock(NoticeBlock):
 class ReasoningBlock(TranscriptBlock):
     """The model's thinking; collapsed to one line at first."""
 
+    most_guessed = 1
+
     def __init__(self, text: str = "", *, is_done: bool = False, is_shown: bool = False) -> None:
         super().__init__()
         self.is_open = True if is_shown else None
@@ -209,9 +212,6 @@ class ReasoningBlock(TranscriptBlock):
         if self._is_done:
             line = "∴ thought" + (f", {plural(text.count(chr(10)) + 1, 'line')}" if text else "")
         return wrap([(clip(line, width), styles.dim)], width)
-
-    def guess_height(self, width: int) -> int:
-        return 1
 
 
 _NARROW = 50
@@ -284,6 +284,8 @@ class RetryBlock(TranscriptBlock):
 class ShellBlock(TranscriptBlock):
     """The person's `! command`, how it ended if it failed, and the end of its output."""
 
+    most_guessed = LINES_COLLAPSED + 2
+
     def __init__(self, command: str, output: str, *, how: str = "") -> None:
         self._command = clean(command)
         self._how = "" if how == "exit 0" else clean(how)
@@ -306,9 +308,6 @@ class ShellBlock(TranscriptBlock):
         for line in lines:
             strips += fold([(line, styles.dim)], width, prefix=[indent])
         return strips
-
-    def guess_height(self, width: int) -> int:
-        return 1 + min(len(self._lines), LINES_COLLAPSED + 1)
 
 
 class RunSummaryBlock(TranscriptBlock):

@@ -426,23 +426,16 @@ class DiffBlock(TranscriptBlock):
     def __init__(
         self, rows: Sequence[DiffRow], *, layout: DiffLayout = "auto", continues: bool = False
     ) -> None:
-        super().__init__()
+        super().__init__("\n".join(row.text for row in rows))
         self.gap = not continues
         self.is_wide = layout != "unified"
         self._rows = rows
         self._layout = layout
 
-    @property
-    def text(self) -> str:
-        return "\n".join(row.text for row in self._rows)
-
     def paint(self, width: int, styles: Styles, *, expanded: bool) -> list[Strip]:
         painted = paint_rows(self._rows, width, styles, split=is_split(self._layout, width))
         self.landmarks = painted.hunks or (0,)
         return painted.strips
-
-    def guess_height(self, width: int) -> int:
-        return len(self._rows)
 
 
 def diff_blocks(diff: str, layout: DiffLayout = "auto") -> list[DiffBlock]:

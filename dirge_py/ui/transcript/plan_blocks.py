@@ -162,6 +162,7 @@ class EvidenceBlock(TranscriptBlock):
     """Commands run as evidence, a line each; collapsed to the failed and the latest ones."""
 
     gap = False
+    most_guessed = _MOST_EVIDENCE + 1
 
     def __init__(self) -> None:
         super().__init__()
@@ -196,9 +197,6 @@ class EvidenceBlock(TranscriptBlock):
             more = (f"… {hidden} more{passed}", styles.dim)
             strips += wrap([more], width, first=[(_INDENT, styles.text)])
         return strips
-
-    def guess_height(self, width: int) -> int:
-        return min(len(self._taken), _MOST_EVIDENCE + 1)
 
     def _worth_a_line(self) -> Sequence[EvidenceTaken]:
         bad = [event for event in self._taken if event.outcome != "passed"][-_MOST_EVIDENCE:]

@@ -4,7 +4,7 @@ from functools import partialmethod
 from typing import Literal
 
 from dirge_py.ui.transcript import positions
-from dirge_py.ui.transcript.layout import BlockRow, LinePosition, TranscriptLayout
+from dirge_py.ui.transcript.layout import BlockRow, LinePosition
 from dirge_py.ui.transcript.positions import TextPosition
 from dirge_py.ui.transcript.selection import TranscriptView
 
@@ -13,7 +13,7 @@ class ReadingCursor:
     """A cursor in the transcript. Each action of the scope `reading` is one of its methods."""
 
     def __init__(self, view: TranscriptView) -> None:
-        self._view = view
+        self._view, self._layout = view, view.layout_of_blocks
         self._cursor: TextPosition | None = None
         self._selects_from: TextPosition | None = None
 
@@ -130,10 +130,6 @@ class ReadingCursor:
         self._selects_from = None
         self._view.drop_selection()
         return text
-
-    @property
-    def _layout(self) -> TranscriptLayout:
-        return self._view.layout_of_blocks
 
     def _move(self, lines: int) -> None:
         place = self.cursor

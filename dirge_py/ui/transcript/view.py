@@ -67,7 +67,8 @@ class TranscriptWidget(TranscriptView):
         self._dragging = MouseSelection(self)
         self._is_moving = False
         self._changed_from: TranscriptBlock | None = None
-        self._news = NewContentBadge(self)
+        self._badge = ""
+        """The count of new lines below the view, drawn over the end of its last line."""
 
     def add(self, block: TranscriptBlock) -> None:
         self._blocks.append(block)
@@ -147,7 +148,7 @@ class TranscriptWidget(TranscriptView):
         self.post_message(self.ReadingEnded(event.text))
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
-        if event.button == 1 and not self._news.is_at(event):
+        if event.button == 1 and not self._is_at_badge(event):
             self._dragging.begin(event)
 
     def on_mouse_move(self, event: events.MouseMove) -> None:
@@ -157,7 +158,7 @@ class TranscriptWidget(TranscriptView):
         self._dragging.end()
 
     def on_click(self, event: events.Click) -> None:
-        if event.button == 1 and self._news.is_at(event):
+        if event.button == 1 and self._is_at_badge(event):
             self.go_to_end()
         else:
             self._dragging.click(event)
@@ -188,7 +189,7 @@ class TranscriptWidget(TranscriptView):
         is_held = self.has_focus or self.selection.ends is not None
         self._follow(sticks=is_at_end and not is_held, is_held=is_held and is_at_end)
         self.scroll_anchor.on_scrolled(self.first_line)
-        self._news.count_lines()
+        self._count_new_lines()
 
     def _scroll_update(self, virtual_size: Size) -> None:
         # Textual may scroll when the sizes change.
@@ -226,7 +227,24 @@ class TranscriptWidget(TranscriptView):
         cursor = self.reading.cursor
         if cursor is not None and cursor == place:
             strip = restyled(strip, 0, width, pointed + styles.strong)
-        return self._news.paint_over(strip, y, width, styles)
+        if not self._badge or y != self.lines_in_view - 1:
+            return strip
+        size = min(cell_len(self._badge), width)
+        badge = Strip([Segment(self._badge, styles.accent + CHOSEN)]).crop(0, size)
+        return Strip.join([strip.crop(0, width - size), badge])
+
+    def _count_new_lines(self) -> None:
+        """Update the badge, and draw it if it changed."""
+        lines = self.scroll_anchor.new_lines(self.first_line + self.lines_in_view)
+        text = f" ▼ {plural(lines, 'new line')} below " if lines else ""
+        if text != self._badge:
+            self._badge = text
+            self.refresh(Region(0, self.lines_in_view - 1, self.size.width, 1))
+
+    def _is_at_badge(self, event: events.MouseEvent) -> bool:
+        is_last = event.y - self.gutter.top == self.lines_in_view - 1
+        begin = self.scrollable_content_region.width - cell_len(self._badge)
+        return bool(self._badge) and is_last and event.x - self.gutter.left >= begin
 
     @contextmanager
     def _moving(self) -> Iterator[None]:
@@ -249,7 +267,7 @@ class TranscriptWidget(TranscriptView):
         """Draw only the lines that changed, as each line has to be sent to the terminal."""
         changed, self._changed_from = self._changed_from, None
         is_all, self._changed_all = self._changed_all or has_scrolled, False
-        self._news.count_lines()
+        self._count_new_lines()
         if is_all or changed is None:
             self.refresh()
             return
@@ -264,37 +282,6 @@ class TranscriptWidget(TranscriptView):
         if size != self.virtual_size:
             self.set_reactive(Widget.virtual_size, size)
             self._scroll_update(size)
-
-
-class NewContentBadge:
-    """The count of new lines below the view, drawn over the end of its last line."""
-
-    def __init__(self, view: TranscriptView) -> None:
-        self._view = view
-        self._text = ""
-
-    def count_lines(self) -> None:
-        """Update the count, and draw the badge if it changed."""
-        view = self._view
-        lines = view.scroll_anchor.new_lines(view.first_line + view.lines_in_view)
-        text = f" ▼ {plural(lines, 'new line')} below " if lines else ""
-        if text != self._text:
-            self._text = text
-            view.refresh(Region(0, view.lines_in_view - 1, view.size.width, 1))
-
-    def paint_over(self, strip: Strip, y: int, width: int, styles: Styles) -> Strip:
-        """Return line `y` of the view, with the badge if it is the last one."""
-        if not self._text or y != self._view.lines_in_view - 1:
-            return strip
-        size = min(cell_len(self._text), width)
-        note = Strip([Segment(self._text, styles.accent + CHOSEN)]).crop(0, size)
-        return Strip.join([strip.crop(0, width - size), note])
-
-    def is_at(self, event: events.MouseEvent) -> bool:
-        view = self._view
-        is_last = event.y - view.gutter.top == view.lines_in_view - 1
-        begin = view.scrollable_content_region.width - cell_len(self._text)
-        return bool(self._text) and is_last and event.x - view.gutter.left >= begin
 
 
 CHOSEN = Style(reverse=True)
