@@ -232,7 +232,7 @@ class DirgeApp(TerminalApp):
             self.proposer.close()
         self.controller.is_asking = is_asking
         if self.is_running:
-            self.flush_events()
+            self.feed.flush()
 
     def _notify_elsewhere(self, words: str) -> None:
         """Notify the person if another window has the focus."""

@@ -39,6 +39,8 @@ _SAME = {
     "plus_sign": "plus",
     "low_line": "underscore",
 }
+_PARTS = re.compile(r"[^+-]+|[+-]$")
+"""The parts of a key; in `ctrl+-` the last sign is no separator."""
 _SIGNS = {"slash": "/", "backslash": "\\", "at": "@", "minus": "-", "plus": "+", "underscore": "_"}
 _ONE_WORD = {"comma", "semicolon", "colon", "tilde", "apostrophe", "ampersand", "asterisk"}
 _SPELLED = {"escape": "Esc", "pageup": "PageUp", "pagedown": "PageDown"}
@@ -59,28 +61,21 @@ def plain(name: str) -> str:
 
 def _plain_key(name: str) -> str:
     if len(name) == 1:
-        return name if name.isalnum() else _name_of(name)
-    body, last = name[:-1], name[-1]
-    # In `ctrl+-` the last sign is no separator.
-    parts = [part.lower() for part in body.replace("-", "+").split("+") if part]
-    if last in "+-" or not last.isalnum():
-        parts.append(_name_of(last))
-    elif parts and body[-1] not in "+-":
-        parts[-1] += last.lower()
-    else:
-        parts.append(last.lower())
-    parts = [_SAME.get(part, part) for part in parts]
-    modifiers = sorted(set(parts[:-1]))
-    if modifiers == ["ctrl"] and parts[-1] == "at":
+        return _name_of(name)
+    *modifiers, last = map(_name_of, map(str.lower, _PARTS.findall(name)))
+    modifiers = sorted(set(modifiers))
+    if modifiers == ["ctrl"] and last == "at":
         return "ctrl+@"  # Textual has no word for this sign with Ctrl.
-    if modifiers == ["shift"] and len(parts[-1]) == 1 and parts[-1].isalpha():
-        return parts[-1].upper()
-    return "+".join([*modifiers, parts[-1]])
+    if modifiers == ["shift"] and len(last) == 1 and last.isalpha():
+        return last.upper()
+    return "+".join([*modifiers, last])
 
 
-def _name_of(sign: str) -> str:
-    name = unicodedata.name(sign, "").lower().replace("-", "_").replace(" ", "_")
-    return _SAME.get(name, name) or sign
+def _name_of(part: str) -> str:
+    if len(part) == 1 and not part.isalnum():
+        name = unicodedata.name(part, "").lower().replace("-", "_").replace(" ", "_")
+        return _SAME.get(name, name) or part
+    return _SAME.get(part, part)
 
 
 def is_known(key: str) -> bool:

@@ -251,11 +251,8 @@ async def reasoning(args: str, conversation: "Conversation", front: TuiFrontEnd)
 async def theme(args: str, conversation: "Conversation", front: TuiFrontEnd) -> None:
     name: str | None = args
     if not name:
-        own = user_themes()
-        choices = [
-            Choice(id=known, label=known, detail="yours" if known in own else "")
-            for known in theme_names()
-        ]
+        detail = dict.fromkeys(user_themes(), "yours")
+        choices = [Choice(id=n, label=n, detail=detail.get(n, "")) for n in theme_names()]
         name = await front.app.theme_switcher.pick(choices, front.app.picker)
         front.app.composer.focus()
     if name and name not in theme_names():

@@ -97,11 +97,9 @@ class Picker(ChoiceList, can_focus=True):
         self._keymap = keymap
         self._guard_s = self._pause_s = guard_s
         self._clock = clock
-        self._opens_at = 0.0
-        self._last_key_at = 0.0
+        self._opens_at = self._last_key_at = 0.0
         self._all: Sequence[Choice] = ()
-        self._question = ""
-        self._typed = ""
+        self._question = self._typed = ""
         self._answer: asyncio.Future[str | None] | None = None
         self._on_move: Callable[[str], object] | None = None
 

@@ -47,8 +47,7 @@ class TerminalInput:
         self._textual = XTermParser()
         self._held = ""
         self._paste: list[str] | None = None
-        self._was_escape = False
-        self._was_cut_off = False
+        self._was_escape = self._was_cut_off = False
 
     def feed(self, text: str) -> Iterator[Message]:
         """Yield the events that this text completes."""

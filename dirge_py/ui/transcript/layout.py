@@ -62,8 +62,7 @@ class BlockRows:
     def __init__(self) -> None:
         self._rows: list[BlockRow] = []
         self._by_block: dict[int, BlockRow] = {}
-        self._counted = 0
-        self.height = 0
+        self._counted = self.height = 0
 
     def __iter__(self) -> Iterator[BlockRow]:
         return iter(self._rows)
@@ -270,23 +269,17 @@ class TranscriptLayout:
             anchor = top
         moved, has_measured = 0, True
         while has_measured:
-            step, has_measured = self._settle_once(top + moved, height, anchor + moved)
-            moved += step
+            has_measured = False
+            row = self.rows.at(max(0, top + moved))
+            begin = self.rows.top(row) if row else 0
+            while row is not None and begin < top + moved + height:
+                if row.settled != self._state:
+                    has_measured = True
+                    grew = self._measure(row)
+                    moved += grew if begin < anchor + moved else 0
+                begin += row.height
+                row = row.below
         return moved
-
-    def _settle_once(self, top: int, height: int, anchor: int) -> tuple[int, bool]:
-        moved, has_measured = 0, False
-        row = self.rows.at(max(0, top))
-        begin = self.rows.top(row) if row else 0
-        while row is not None and begin < top + moved + height:
-            if row.settled != self._state:
-                grew = self._measure(row)
-                has_measured = True
-                if begin < anchor + moved:
-                    moved += grew
-            begin += row.height
-            row = row.below
-        return moved, has_measured
 
     def settle_at(self, place: LinePosition, height: int) -> int:
         """Draw a window whose first line is `place`; return the height of that line.

@@ -81,7 +81,9 @@ class MarkdownStream:
         close = re.search(rf"^ {{0,3}}{re.escape(mark)}{mark[0]}* *$\n", self._open, re.MULTILINE)
         if close:
             self._fence = None
-            return self._cut_piece(close.start(), skip=close.end(), language=language)
+            piece = self._cut_piece(close.start(), language=language)
+            self._open = self._open.removeprefix(close[0])
+            return piece
         at = _line_start(self._open, _LONGEST_OPEN)
         return self._cut_piece(at, language=language, continues=True) if at else None
 
@@ -141,16 +143,11 @@ class MarkdownStream:
         return MarkdownPiece("")
 
     def _cut_piece(
-        self,
-        at: int,
-        *,
-        skip: int | None = None,
-        language: str | None = None,
-        continues: bool = False,
+        self, at: int, *, language: str | None = None, continues: bool = False
     ) -> MarkdownPiece:
         piece = MarkdownPiece(self._open[:at], language, self._continues, self._head)
         self._head, self._continues = "", continues
-        self._open = self._open[at if skip is None else skip :]
+        self._open = self._open[at:]
         return piece
 
 

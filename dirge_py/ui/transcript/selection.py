@@ -208,8 +208,7 @@ class MouseSelection:
         self._view = view
         self._from: tuple[LinePosition, int] | None = None
         self._at = (0, 0)
-        self._has_moved = False
-        self._has_dropped = False
+        self._has_moved = self._has_dropped = False
         self._timer: Timer | None = None
         self._toggled: tuple[BlockRow, LinePosition | None] | None = None
 

@@ -90,15 +90,12 @@ class ToolBlock(TranscriptBlock):
         self.state: CallState = "running"
         self._name = clean(name)
         self._args = args
-        self._output = ""
-        self._diff = ""
+        self._output = self._diff = self._note = self._details = ""
         self._diff_layout = diff_layout
         self._rows: Sequence[DiffRow] = ()
         self._todo: Sequence[tuple[str, str]] = ()
         self._answers: Sequence[tuple[str, str]] = ()
         self._pictures: Sequence[str] = ()
-        self._note = ""
-        self._details = ""
         self._is_command = False
         self._folder: str | None = None
         """The folder in which a command ran; None, before its end, stands for its argument."""

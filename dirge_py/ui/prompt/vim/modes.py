@@ -238,8 +238,7 @@ class Vim:
         self._anchor = 0
         self._cut = ""
         self._wish: Wish = ""
-        self._done = ""
-        self._inserted = ""
+        self._done = self._inserted = ""
         self._before = TextAndCursor("", 0)
         self._repeats = False
 
