@@ -61,20 +61,21 @@ class ShellBox(LinesWidget, can_focus=True):
 
     @property
     def is_open(self) -> bool:
-        return self._command is not None
+        return bool(self.display)
 
     def terminal_size(self, screen: Size) -> tuple[int, int]:
         """Return the rows and columns of the terminal on a screen of this size."""
         rows = max(_LEAST_ROWS, min(ROWS, screen.height - _ROWS_FOR_OTHERS))
         return rows, max(_LEAST_COLUMNS, screen.width - 2)
 
-    def open(self, command: "PtyCommand", title: str, begun: bytes) -> None:
-        """Show a running command, and its output so far."""
+    def begin(self, command: "PtyCommand", title: str) -> None:
+        """Take the output of a command, hidden until `open`."""
         self._command, self._title, self._back = command, clean(title), 0
         rows, columns = self.terminal_size(self.app.size)
         self._emulator = Emulator(rows=rows, columns=columns, answer=command.send_keys)
+
+    def open(self) -> None:
         self.display = True
-        self.feed(begun)
         self.refresh(layout=True)
 
     def feed(self, chunk: bytes) -> None:
@@ -219,7 +220,6 @@ def paste_of(text: str, *, brackets: bool) -> bytes:
 SHOWN_AFTER_S = 0.12
 """Seconds that a command runs before its box appears."""
 
-_MOST_BEGUN = 16 * 1024
 _SIGN = "❯"
 
 
@@ -239,7 +239,6 @@ class UserShell:
         """The sign in front of the input."""
         self._composer, self._controller = composer, controller
         self._feed, self._hint = feed, hint
-        self._begun = b""
         self._is_busy = False
         self._shown: list[UserMessage] = []
 
@@ -292,14 +291,14 @@ class UserShell:
         if conversation.environment.shells is None:
             raise DirgeError("Commands can't run in this conversation.")
         box = self.box
-        self._begun = b""
-        rows, columns = box.terminal_size(self.box.app.size)
+        rows, columns = box.terminal_size(box.app.size)
         start, cwd = conversation.environment.shells.start_for_person, str(conversation.cwd)
-        running = start(command, cwd=cwd, rows=rows, columns=columns, on_bytes=self._on_output)
+        running = start(command, cwd=cwd, rows=rows, columns=columns, on_bytes=box.feed)
+        box.begin(running, typed)
         try:
             await asyncio.wait({running.finished}, timeout=SHOWN_AFTER_S)
             if not running.finished.done():
-                box.open(running, typed, self._begun)
+                box.open()
                 if not self._controller.is_asking:
                     box.focus()
                 await asyncio.wait({running.finished})
@@ -310,12 +309,6 @@ class UserShell:
             if has_focus:
                 self._composer.focus()
         return running.finished.result()
-
-    def _on_output(self, chunk: bytes) -> None:
-        if self.box.is_open:
-            self.box.feed(chunk)
-        else:
-            self._begun = (self._begun + chunk)[-_MOST_BEGUN:]
 
     async def _give_to_model(self, message: UserMessage, conversation: "Conversation") -> None:
         self._shown.append(message)

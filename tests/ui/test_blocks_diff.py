@@ -11,13 +11,13 @@ from dirge_py.ui.transcript.diff import (
     diff_blocks,
     is_split,
     mark_words,
-    paint_diff,
     paint_rows,
     pair_lines,
     read_diff,
 )
 from dirge_py.ui.transcript.renderer import TranscriptRenderer
 from dirge_py.ui.transcript.tool_block import ToolBlock
+from tests.support.drawn_lines import paint_diff
 from tests.ui.test_transcript import Page
 
 STYLES = styles_for(load_theme("dark"))

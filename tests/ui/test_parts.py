@@ -25,7 +25,9 @@ async def nothing(args: object, conversation: object, front: object) -> None: ..
 
 
 def test_history_gives_the_draft_back():
-    history = InputHistory(["one", "two", "two"])
+    history = InputHistory()
+    for prompt in ("one", "two", "two"):
+        history.add(prompt)
     assert [history.older("draft"), history.older("two"), history.older("one")] == [
         "two",
         "one",
@@ -59,7 +61,7 @@ def test_proposals_follow_what_stands_before_the_cursor(before: str, labels: lis
 
 def test_a_path_with_a_blank_is_quoted():
     (proposal,) = complete("@a", registry=Registry(), arguments=lambda name: [], files=["a b.txt"])
-    assert proposal.whole == '@"a b.txt" '
+    assert (proposal.insert, proposal.is_path) == ('@"a b.txt"', True)
 
 
 def test_nested_ignore_files_are_heeded(tmp_path: Path):

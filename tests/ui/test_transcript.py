@@ -13,14 +13,13 @@ from dirge_py.types.outcomes import Failed
 from dirge_py.types.tools import text_result
 from dirge_py.ui.theme.styles import load_theme, styles_for, theme_names
 from dirge_py.ui.transcript.blocks import NoticeBlock, TranscriptBlock
-from dirge_py.ui.transcript.diff import paint_diff
 from dirge_py.ui.transcript.layout import TranscriptLayout
 from dirge_py.ui.transcript.lines import chop, wrap
 from dirge_py.ui.transcript.markdown import paint_markdown
 from dirge_py.ui.transcript.prose import MarkdownStream
 from dirge_py.ui.transcript.renderer import TranscriptRenderer
 from dirge_py.ui.transcript.tool_block import ToolBlock
-from tests.support.drawn_lines import line_texts
+from tests.support.drawn_lines import line_texts, paint_diff
 
 STYLES = styles_for(load_theme("dark"))
 

@@ -35,7 +35,7 @@ from dirge_py.ui.panels.hunk_view import (
     paint_files,
 )
 from dirge_py.ui.theme.styles import Styles
-from dirge_py.ui.transcript.diff import paint_diff
+from dirge_py.ui.transcript.diff import is_split, paint_rows, read_diff
 from dirge_py.ui.transcript.lines import Line, clip, strip, wrap
 
 _TRAILING = re.compile(r"[ \t]+(?=\n|\Z)")
@@ -103,8 +103,8 @@ def _paint_call(
         return paint_files(files, width, styles)
     if preview.kind == "diff":
         path = wrap([(visible_name(preview.path), styles.strong + styles.text)], width)
-        diff = paint_diff(visible(preview.text), width, styles, is_whole=True, layout="auto")
-        return [*path, *diff]
+        rows, split = read_diff(visible(preview.text)), is_split("auto", width)
+        return path + paint_rows(rows, width, styles, is_whole=True, split=split).strips
     shown = _TRAILING.sub(lambda blanks: f"<{plural(len(blanks[0]), 'blank')}>", preview.text)
     return wrap([(visible(shown), styles.text)], width, indent=("│ ", styles.warning))
 

@@ -17,12 +17,10 @@ _MOST_PROMPTS = 500
 class InputHistory:
     """Prompts, oldest first, without consecutive duplicates; the draft follows the last one."""
 
-    def __init__(self, prompts: Iterable[str] = ()) -> None:
+    def __init__(self) -> None:
         self.prompts: list[str] = []
         self._at: int | None = None
         self._draft = ""
-        for prompt in prompts:
-            self.add(prompt)
 
     @property
     def shown(self) -> str | None:

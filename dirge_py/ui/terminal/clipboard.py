@@ -149,11 +149,9 @@ class Clipboard:
         return "sent", f"{before}Sent to the terminal, unverified."
 
 
-def native_tools(
-    environment: Mapping[str, str], platform: str = sys.platform
-) -> Sequence[ClipboardTool]:
+def native_tools(environment: Mapping[str, str]) -> Sequence[ClipboardTool]:
     """Return the programs for the clipboard of this desktop, best first; none without one."""
-    if platform == "darwin":
+    if sys.platform == "darwin":
         return (_MACOS,)
     if environment.get("WSL_DISTRO_NAME") or environment.get("WSL_INTEROP"):
         return (_WSL,)  # Linux inside Windows.

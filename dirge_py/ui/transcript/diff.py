@@ -259,14 +259,6 @@ def is_split(layout: DiffLayout, width: int) -> bool:
     return layout == "split" and width >= _NARROWEST_SPLIT
 
 
-def paint_diff(
-    diff: str, width: int, styles: Styles, *, is_whole: bool = False, layout: DiffLayout = "unified"
-) -> list[Strip]:
-    """Draw a unified diff, with `⋯` between hunks; `is_whole`: very long lines aren't cut."""
-    rows, split = read_diff(diff), is_split(layout, width)
-    return paint_rows(rows, width, styles, is_whole=is_whole, split=split).strips
-
-
 def paint_rows(
     rows: Sequence[DiffRow],
     width: int,

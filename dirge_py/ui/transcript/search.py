@@ -4,7 +4,7 @@ import asyncio
 import re
 import time
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from itertools import takewhile
 
 from dirge_py.lib.lean_dataclass import dataclass
@@ -73,9 +73,10 @@ class TranscriptSearch:
         if pattern is None:
             return
         counts = self._counts
-        waiting = [
-            row for row in self._rows_from(y) if counts.get(row, (-1, 0))[0] != row.block.version
-        ]
+        rows, start = list(self._layout.rows), position_at(self._layout, y)
+        at = rows.index(start.row) if start else 0
+        rows = rows[at:] + rows[:at][::-1]
+        waiting = [row for row in rows if counts.get(row, (-1, 0))[0] != row.block.version]
         at = 0
         while at < len(waiting) and pattern is self._pattern:
             # In a thread, as a huge block takes longer than a slice.
@@ -163,17 +164,6 @@ class TranscriptSearch:
             if spans[number][1] > begin and (cells := logical.cells_of(line, *spans[number])):
                 (marked if number == chosen else matching).append(cells)
         return matching, marked
-
-    def _rows_from(self, y: int) -> Iterator[BlockRow]:
-        start = position_at(self._layout, y)
-        row = start.row if start else None
-        while row is not None:
-            yield row
-            row = row.below
-        row = start.row.above if start else None
-        while row is not None:
-            yield row
-            row = row.above
 
     def _count(self, row: BlockRow) -> int:
         counted = self._counts.get(row)
