@@ -12,15 +12,18 @@ from dirge_py.lib.lazy import late
 from dirge_py.types.errors import ConfigError
 from dirge_py.types.events import AgentEnd, LoopEvent, MessageEnd, ToolExecutionEnd, TurnEnd
 from dirge_py.types.messages import Message, ToolResultMessage
-from dirge_py.ui.activity import Mood, RunActivity, changed_files, face
 from dirge_py.ui.feed import TranscriptFeed
 from dirge_py.ui.options import UiSettings
 from dirge_py.ui.panels.side_panels import MARGIN, SidePanel, TodoPanel, left_lines, right_lines
 from dirge_py.ui.programs import ScreenPrograms
 from dirge_py.ui.status import (
     ContextGauge,
+    Mood,
+    RunActivity,
     StatusBar,
     StatusModel,
+    changed_files,
+    face,
     folder_and_branch,
     needing_attention,
     plan_words,

@@ -21,8 +21,7 @@ from dirge_py.types.questions import (
 from dirge_py.ui.feed import TranscriptFeed
 from dirge_py.ui.panels.choices import LineQuestion, Picker
 from dirge_py.ui.panels.dialog import Answer, Dialog, DialogOptions
-from dirge_py.ui.panels.form import QuestionForm
-from dirge_py.ui.panels.trust import TrustDialog
+from dirge_py.ui.panels.form import QuestionForm, TrustDialog
 from dirge_py.ui.prompt.composer import Composer
 from dirge_py.ui.terminal.app_base import TerminalApp
 from dirge_py.ui.terminal.editor import edit_file_text

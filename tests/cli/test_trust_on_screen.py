@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from dirge_py.permission.project_trust import TrustGate
-from dirge_py.ui.panels.trust import TrustDialog
+from dirge_py.ui.panels.form import TrustDialog
 from tests.support.app_driver import AppDriver, running_app
 from tests.support.project import ScriptedProject
 

@@ -20,12 +20,18 @@ from dirge_py.types.errors import ProcessError
 from dirge_py.types.events import ContextCompacted, MessageEnd
 from dirge_py.types.extensions import PluginReport
 from dirge_py.types.messages import ToolResultMessage
-from dirge_py.ui.activity import MOST_FILES, ChangedFile, RunActivity, TodoEntry, changed_files
 from dirge_py.ui.git_status import GitStatus, parse_git_status, read_git_status
 from dirge_py.ui.options import UiSettings
 from dirge_py.ui.panels.side_panels import left_lines, right_lines, todo_lines
 from dirge_py.ui.programs import ScreenPrograms
-from dirge_py.ui.status import ContextGauge
+from dirge_py.ui.status import (
+    MOST_FILES,
+    ChangedFile,
+    ContextGauge,
+    RunActivity,
+    TodoEntry,
+    changed_files,
+)
 from dirge_py.ui.terminal.editor import MOST_AT_ONCE, EditorFollower, editor_command
 from dirge_py.ui.theme.styles import load_theme, styles_for
 from dirge_py.ui.transcript.lines import Line

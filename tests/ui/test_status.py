@@ -17,10 +17,9 @@ from dirge_py.context.compaction import level_of
 from dirge_py.providers.scripted import Reply
 from dirge_py.types.events import CompactionStarted, ContextCompacted, RetryNotice
 from dirge_py.types.messages import Usage
-from dirge_py.ui.activity import FACES, face
 from dirge_py.ui.options import UiSettings
 from dirge_py.ui.programs import ScreenPrograms
-from dirge_py.ui.status import ContextGauge, SpendingStatus, StatusModel, status_line
+from dirge_py.ui.status import FACES, ContextGauge, SpendingStatus, StatusModel, face, status_line
 from dirge_py.ui.terminal.notifications import Notifier, notification, passed_through
 from dirge_py.ui.theme.styles import load_theme, styles_for
 from dirge_py.ui.transcript.blocks import RetryBlock

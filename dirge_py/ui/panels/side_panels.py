@@ -10,11 +10,10 @@ from textual.reactive import reactive
 from dirge_py.frontend.controller import ChatController, QueuedPrompt
 from dirge_py.lib.text import clean, plural
 from dirge_py.types.extensions import PluginReport
-from dirge_py.ui.activity import TodoEntry
 from dirge_py.ui.keymap import Keymap, Scope
 from dirge_py.ui.panels.dialog import fit_hints
 from dirge_py.ui.prompt.composer import Composer
-from dirge_py.ui.status import ContextGauge
+from dirge_py.ui.status import ContextGauge, TodoEntry
 from dirge_py.ui.theme.styles import Styles
 from dirge_py.ui.transcript.lines import Line, LinesWidget, clip
 
