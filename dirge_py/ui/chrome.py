@@ -12,25 +12,11 @@ from dirge_py.lib.lazy import late
 from dirge_py.types.errors import ConfigError
 from dirge_py.types.events import AgentEnd, LoopEvent, MessageEnd, ToolExecutionEnd, TurnEnd
 from dirge_py.types.messages import Message, ToolResultMessage
+from dirge_py.ui import status as run_state
 from dirge_py.ui.feed import TranscriptFeed
 from dirge_py.ui.options import UiSettings
 from dirge_py.ui.panels.side_panels import MARGIN, SidePanel, TodoPanel, left_lines, right_lines
 from dirge_py.ui.programs import ScreenPrograms
-from dirge_py.ui.status import (
-    ContextGauge,
-    Mood,
-    RunActivity,
-    StatusBar,
-    StatusModel,
-    changed_files,
-    face,
-    folder_and_branch,
-    needing_attention,
-    plan_words,
-    prompt_in_use,
-    running_shells,
-    spending_of,
-)
 from dirge_py.ui.terminal.editor import EditorFollower
 from dirge_py.ui.theme.styles import Styles
 
@@ -64,7 +50,7 @@ class ChromePresenter:
         self,
         controller: ChatController,
         feed: TranscriptFeed,
-        status: StatusBar,
+        status: run_state.StatusBar,
         styles: Styles,
         *,
         config: "Callable[[], Config | None]",
@@ -79,7 +65,7 @@ class ChromePresenter:
         self._notify, self._run_worker = notify, run_worker
         self._settings = UiSettings()
         self._width = 0
-        self.activity = RunActivity(clock)
+        self.activity = run_state.RunActivity(clock)
         self.programs = ScreenPrograms()
         self.following = EditorFollower(lambda why: feed.notify(why, tone="warning"))
         self.left, self.right = SidePanel(styles, "left"), SidePanel(styles, "right")
@@ -152,17 +138,17 @@ class ChromePresenter:
         self._run = conversation.run or self._run
         match event:
             case MessageEnd(message=ToolResultMessage(is_error=False) as result):
-                for file in changed_files(result.details.get("diff")):
+                for file in run_state.changed_files(result.details.get("diff")):
                     if file.line:
                         path = conversation.cwd / file.path
                         self.following.open(path, file.line, cwd=conversation.cwd)
             case ToolExecutionEnd():
                 # A command may have switched the branch.
-                self.place = folder_and_branch(conversation.cwd)
+                self.place = run_state.folder_and_branch(conversation.cwd)
             case TurnEnd(tool_results=results) if results:
                 self.refresh_git()
             case AgentEnd():
-                self.place = folder_and_branch(conversation.cwd)
+                self.place = run_state.folder_and_branch(conversation.cwd)
                 self.refresh_git()
                 took_s = self._clock() - self.activity.began
                 if took_s > LONG_RUN_S and conversation.exclusive_owner is None:
@@ -172,7 +158,7 @@ class ChromePresenter:
     def refresh_checkout(self) -> None:
         """Read the branch and the state of the checkout again."""
         if (conversation := self._controller.conversation) is not None:
-            self.place = folder_and_branch(conversation.cwd)
+            self.place = run_state.folder_and_branch(conversation.cwd)
         self.refresh_git()
         self.show()
 
@@ -224,14 +210,15 @@ class ChromePresenter:
             self._notify(f"the plan has ended, after {took_s:.0f} s")
 
     @property
-    def status(self) -> StatusModel:
+    def status(self) -> run_state.StatusModel:
         controller, settings = self._controller, self._settings
         beat = 0 if settings.reduced_motion else self.beat
-        shown = face(self._mood, beat) if settings.has_avatar else ""
+        shown = run_state.face(self._mood, beat) if settings.has_avatar else ""
         conversation = controller.conversation
         if conversation is None:
-            return StatusModel(place="", model="", mode="", state=controller.state, face=shown)
-        return StatusModel(
+            state = controller.state
+            return run_state.StatusModel(place="", model="", mode="", state=state, face=shown)
+        return run_state.StatusModel(
             place=self.place,
             model=conversation.settings.model,
             mode=conversation.settings.mode,
@@ -239,22 +226,22 @@ class ChromePresenter:
             phase=self._phase(),
             face=shown,
             thinking=conversation.settings.thinking,
-            prompt=prompt_in_use(conversation),
+            prompt=run_state.prompt_in_use(conversation),
             is_sandboxed=bool(conversation.environment.sandbox),
-            gauge=ContextGauge(
+            gauge=run_state.ContextGauge(
                 used=conversation.context_tokens,
                 window=min(conversation.settings.window_tokens, self._target_tokens),
                 fold_at=self._fold_at,
             ),
-            spending=spending_of(conversation, self._run),
+            spending=run_state.spending_of(conversation, self._run),
             queued=len(controller.waiting),
-            shells=running_shells(conversation),
+            shells=run_state.running_shells(conversation),
             asides=conversation.side_questions,
-            attention=needing_attention(conversation),
+            attention=run_state.needing_attention(conversation),
         )
 
     @property
-    def _mood(self) -> Mood:
+    def _mood(self) -> run_state.Mood:
         state = self._controller.state
         if state == "asking":
             return "alert"
@@ -268,7 +255,7 @@ class ChromePresenter:
         phase = self._waiting_for()
         if self.activity.plan is None or not self._is_plan_running:
             return phase
-        words = plan_words(*self.activity.plan)
+        words = run_state.plan_words(*self.activity.plan)
         if self._controller.state in ("asking", "interrupting"):
             return f"{words}, {self._controller.state}"
         return f"{words}, {phase}" if phase else words

@@ -26,4 +26,4 @@ def paint_diff(
     diff: str, width: int, styles: Styles, layout: DiffLayout = "unified"
 ) -> list[Strip]:
     """Draw a unified diff."""
-    return paint_rows(read_diff(diff), width, styles, split=is_split(layout, width)).strips
+    return paint_rows(read_diff(diff), width, styles, split=is_split(layout, width))[0]

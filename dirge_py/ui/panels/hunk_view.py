@@ -147,7 +147,7 @@ def paint_hunk(file: FileSelection, number: int, width: int, styles: Styles) -> 
     if not change.hunks:
         words = "only moved" if file.moved_from else "an empty file"
         return wrap([(f"  {words}", styles.dim)], width)
-    return paint_rows(
+    strips, _ = paint_rows(
         _rows(change, number),
         width,
         styles,
@@ -155,7 +155,8 @@ def paint_hunk(file: FileSelection, number: int, width: int, styles: Styles) -> 
         split=is_split("auto", width),
         muted=number not in file.accepted,
         digits=len(str(max(len(change.before), len(change.after)))),
-    ).strips
+    )
+    return strips
 
 
 def _rows(change: Change, number: int) -> list[DiffRow]:

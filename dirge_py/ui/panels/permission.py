@@ -104,7 +104,7 @@ def _paint_call(
     if preview.kind == "diff":
         path = wrap([(visible_name(preview.path), styles.strong + styles.text)], width)
         rows, split = read_diff(visible(preview.text)), is_split("auto", width)
-        return path + paint_rows(rows, width, styles, is_whole=True, split=split).strips
+        return path + paint_rows(rows, width, styles, is_whole=True, split=split)[0]
     shown = _TRAILING.sub(lambda blanks: f"<{plural(len(blanks[0]), 'blank')}>", preview.text)
     return wrap([(visible(shown), styles.text)], width, indent=("│ ", styles.warning))
 

@@ -243,15 +243,6 @@ _DIVIDER = " │ "
 _SIGNS = {"added": "+", "removed": "-", "same": " "}
 
 
-@dataclass(frozen=True, slots=True)
-class PaintedDiff:
-    """A drawn diff."""
-
-    strips: list[Strip]
-    hunks: list[int]
-    """The lines at which a hunk begins."""
-
-
 def is_split(layout: DiffLayout, width: int) -> bool:
     """Whether the two sides are drawn side by side in `width` columns."""
     if layout == "auto":
@@ -269,8 +260,8 @@ def paint_rows(
     split: bool = False,
     muted: bool = False,
     digits: int = 0,
-) -> PaintedDiff:
-    """Draw rows, with marks on the changed words of similar lines.
+) -> tuple[list[Strip], list[int]]:
+    """Draw rows, with marked changed words; return the lines, and those at which a hunk begins.
 
     `muted`: everything is dim and nothing is marked. `digits`: the least width of line numbers.
     """
@@ -283,7 +274,7 @@ def paint_rows(
         if stretch[0].opens:
             hunks.append(len(strips))
         strips += painter.beside(stretch) if split else painter.below(stretch)
-    return PaintedDiff(strips, hunks)
+    return strips, hunks
 
 
 def _stretches(rows: Sequence[DiffRow]) -> Iterator[list[DiffRow]]:
@@ -425,9 +416,10 @@ class DiffBlock(TranscriptBlock):
         self._layout = layout
 
     def paint(self, width: int, styles: Styles, *, expanded: bool) -> list[Strip]:
-        painted = paint_rows(self._rows, width, styles, split=is_split(self._layout, width))
-        self.landmarks = painted.hunks or (0,)
-        return painted.strips
+        split = is_split(self._layout, width)
+        strips, hunks = paint_rows(self._rows, width, styles, split=split)
+        self.landmarks = hunks or (0,)
+        return strips
 
 
 def diff_blocks(diff: str, layout: DiffLayout = "auto") -> list[DiffBlock]:

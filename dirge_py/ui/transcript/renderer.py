@@ -26,21 +26,9 @@ from dirge_py.types.messages import (
 )
 from dirge_py.types.tools import LoopToolResult
 from dirge_py.ui.transcript import blocks as shown
-from dirge_py.ui.transcript.blocks import (
-    RetryBlock,
-    RunSummaryBlock,
-    ShellBlock,
-    duration_text,
-    spent_text,
-)
+from dirge_py.ui.transcript import plan_blocks
 from dirge_py.ui.transcript.diff import DiffLayout, diff_blocks
 from dirge_py.ui.transcript.images import attachments_in, describe_attachment
-from dirge_py.ui.transcript.plan_blocks import (
-    EvidenceBlock,
-    PhaseBlock,
-    PlanDocumentBlock,
-    evidence_words,
-)
 from dirge_py.ui.transcript.prose import ProseBlock, StreamedAnswer, pieces_of
 from dirge_py.ui.transcript.tool_block import ToolBlock
 
@@ -76,8 +64,8 @@ class RunSummary:
         took_s = self._clock() - self._began
         if self._turns < _SUMMARY_FROM_TURNS and took_s < _SUMMARY_FROM_S:
             return ""
-        spent = spent_text(self._log.usage, self._log.cost_usd, self._log.least_usd)
-        parts = (plural(self._turns, "turn"), *spent, duration_text(took_s))
+        spent = shown.spent_text(self._log.usage, self._log.cost_usd, self._log.least_usd)
+        parts = (plural(self._turns, "turn"), *spent, shown.duration_text(took_s))
         return " · ".join(part for part in parts if part)
 
 
@@ -198,11 +186,11 @@ class TranscriptRenderer:
 
     @property
     def has_something_to_tick(self) -> bool:
-        waits = isinstance(self._activity, RetryBlock) and self._activity.is_waiting
+        waits = isinstance(self._activity, shown.RetryBlock) and self._activity.is_waiting
         return waits or self.has_calls_running or self.phases.is_running
 
     def tick(self) -> None:
-        if isinstance(self._activity, RetryBlock) and self._activity.tick():
+        if isinstance(self._activity, shown.RetryBlock) and self._activity.tick():
             self._page.touch(self._activity)
         for block in self._tools.values():
             if block.state == "running":
@@ -220,7 +208,7 @@ class TranscriptRenderer:
 
     def _end_activity(self) -> None:
         activity, self._activity = self._activity, None
-        if isinstance(activity, RetryBlock):
+        if isinstance(activity, shown.RetryBlock):
             self._page.insert(activity, shown.DetailBlock(activity.text))
         if activity is not None:
             self._page.remove_block(activity)
@@ -229,8 +217,8 @@ class TranscriptRenderer:
         self._end_activity()
         self._answer.withdraw()
         self._drop_calls_begun()
-        delay_s = event.delay_ms / 1000
-        self._activity = RetryBlock(event.attempt + 1, delay_s, event.error, clock=self._clock)
+        delay_s, attempt = event.delay_ms / 1000, event.attempt + 1
+        self._activity = shown.RetryBlock(attempt, delay_s, event.error, clock=self._clock)
         self._page.add(self._activity)
 
     def _update(self, event: events.MessageUpdate) -> None:
@@ -286,7 +274,7 @@ class TranscriptRenderer:
         typed = next((b.text for b in message.content if isinstance(b, TextBlock)), "")
         if message.origin == "shell":
             command, how, output = event_text.parse_shell_message(typed)
-            self._page.add(ShellBlock(command, output, how=how))
+            self._page.add(shown.ShellBlock(command, output, how=how))
             return
         label = {"steering": "steered in", "follow_up": "queued"}.get(message.origin, "")
         if label and is_live:
@@ -352,7 +340,7 @@ class TranscriptRenderer:
         if text:
             self.notice(text, tone=tone)
         if words := self._tally.words:
-            self._page.add(RunSummaryBlock(words))
+            self._page.add(shown.RunSummaryBlock(words))
 
 
 def _is_from_dirge(message: AssistantMessage) -> bool:
@@ -365,7 +353,7 @@ PlanEvent = PlanPhase | EvidenceTaken | ForkEvent
 class GroupedPage:
     """The part of a page that belongs to one phase."""
 
-    def __init__(self, page: shown.BlockPage, group: PhaseBlock) -> None:
+    def __init__(self, page: shown.BlockPage, group: plan_blocks.PhaseBlock) -> None:
         self._page = page
         self._group = group
         self.remove_block, self.touch = page.remove_block, page.touch
@@ -391,18 +379,18 @@ class PlanRenderer:
         self, owner: TranscriptRenderer, page: shown.BlockPage, clock: Callable[[], float]
     ) -> None:
         self._owner, self._page, self._clock = owner, page, clock
-        self._now: PhaseBlock | None = None
+        self._now: plan_blocks.PhaseBlock | None = None
         self._fork: TranscriptRenderer | None = None
-        self._evidence: EvidenceBlock | None = None
+        self._evidence: plan_blocks.EvidenceBlock | None = None
         self._early: list[EvidenceTaken] = []
-        self.to_read: PhaseBlock | None = None
+        self.to_read: plan_blocks.PhaseBlock | None = None
         """The heading of a plan that waits for a decision."""
 
     def on_event(self, event: PlanEvent) -> None:
         match event:
             case PlanPhase(state="started"):
                 self.cut_off()
-                self._now = PhaseBlock(event, self._clock)
+                self._now = plan_blocks.PhaseBlock(event, self._clock)
                 self._page.add(self._now)
                 if event.phase != "implement":
                     self._fork = self._owner.for_fork(GroupedPage(self._page, self._now))
@@ -412,7 +400,7 @@ class PlanRenderer:
                 self._early.append(event)
             case EvidenceTaken(phase="implement"):
                 # The block of the call shows how it ended.
-                words = "  ".join(evidence_words(event))
+                words = "  ".join(plan_blocks.evidence_words(event))
                 self._page.add(shown.DetailBlock(f"evidence {words}"))
             case EvidenceTaken():
                 self._list_evidence(event)
@@ -455,7 +443,7 @@ class PlanRenderer:
     def _end(self, event: PlanPhase) -> None:
         block, was_live = self._now, self._fork is not None
         if block is None or (block.phase, block.step) != (event.phase, event.step):
-            block = PhaseBlock(event, self._clock)
+            block = plan_blocks.PhaseBlock(event, self._clock)
             self._page.add(block)
             self._show_early(event)
         self.settle()
@@ -464,7 +452,7 @@ class PlanRenderer:
         self._page.touch(block)
         if is_document:
             for piece in pieces_of(event.text):
-                self._page.add(PlanDocumentBlock(piece))
+                self._page.add(plan_blocks.PlanDocumentBlock(piece))
         elif event.text.strip() and not was_live:
             # Of a live phase, the last answer of its fork has this text.
             below = GroupedPage(self._page, block)
@@ -475,7 +463,7 @@ class PlanRenderer:
 
     def _list_evidence(self, event: EvidenceTaken) -> None:
         if self._evidence is None:
-            self._evidence = EvidenceBlock()
+            self._evidence = plan_blocks.EvidenceBlock()
             self._page.add(self._evidence)
         self._evidence.add(event)
         self._page.touch(self._evidence)

@@ -175,10 +175,11 @@ class ToolBlock(TranscriptBlock):
         self._rows = self._rows or diff.read_diff(self._diff)
         rows = self._rows if expanded else self._rows[:_DIFF_LINES]
         split = diff.is_split(self._diff_layout, width)
-        painted = diff.paint_rows(rows, width, styles, indent=[(_BODY, styles.text)], split=split)
-        self.landmarks = (0, *(len(head) + line for line in painted.hunks if line > 0))
+        indent = [(_BODY, styles.text)]
+        strips, hunks = diff.paint_rows(rows, width, styles, indent=indent, split=split)
+        self.landmarks = (0, *(len(head) + line for line in hunks if line > 0))
         hidden = len(self._rows) - len(rows)
-        return head + painted.strips + (paint_hidden(hidden, width, styles) if hidden else [])
+        return head + strips + (paint_hidden(hidden, width, styles) if hidden else [])
 
     def _paint_body(self, width: int, styles: Styles, *, expanded: bool) -> list[Strip]:
         if expanded and self._details:
