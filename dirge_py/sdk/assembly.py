@@ -5,13 +5,16 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import field, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeAlias, get_args
+
 from dirge_py.agent_loop.model_call import complete
 from dirge_py.agent_loop.retry import RecoveryPolicy, retrying_stream_fn
 from dirge_py.config.models import THINKING_LEVELS
 from dirge_py.config.schema import Config, GuardrailPlace
 from dirge_py.config.services import SERVICES
 from dirge_py.config.sources import Origin, Overrides
-from dirge_py.context.view import ContextParts
 from dirge_py.conversation.broadcaster import BackpressurePolicy
 from dirge_py.conversation.conversation import Conversation
 from dirge_py.conversation.deps import Pictures, WorkEnvironment
@@ -30,7 +33,12 @@ from dirge_py.permission.settings import settings_folders, state_folders
 from dirge_py.processes.environment import EnvironmentPolicy
 from dirge_py.processes.runner import Runner
 from dirge_py.processes.sandbox.read_only import ReadOnlyProfile
-from dirge_py.providers.catalog import ASSUMED_WINDOW_TOKENS, ModelProfile, cost_usd, find_model_profile
+from dirge_py.providers.catalog import (
+    ASSUMED_WINDOW_TOKENS,
+    ModelProfile,
+    cost_usd,
+    find_model_profile,
+)
 from dirge_py.providers.client import HttpClient
 from dirge_py.providers.models import ModelDirectory, with_sampling
 from dirge_py.sdk.agent_inputs import Asking, as_asker
@@ -52,10 +60,6 @@ from dirge_py.types.hooks import Hooks
 from dirge_py.types.llm import LlmContext, ModelOption, StreamFn, StreamOptions, ThinkingLevel
 from dirge_py.types.messages import Usage, UserMessage, user_text
 from dirge_py.types.tools import Interceptor, LoopTool, fatal_error_problem
-from functools import partial
-from pathlib import Path
-from typing import Any, TypeAlias, get_args
-
 
 
 class ProgramHooks(Extension):

@@ -6,26 +6,47 @@ import threading
 from collections.abc import Callable, Sequence, Set
 from contextlib import AsyncExitStack, suppress
 from dataclasses import field, replace
+from functools import partial
+from pathlib import Path
+from typing import TypeVar
+
 from dirge_py.config.paths import config_dir, state_dir
 from dirge_py.config.schema import Config
 from dirge_py.files.resolve import reason_of
 from dirge_py.files.tree_hash import TreeDigest, TreeHash
 from dirge_py.files.walk import is_build_artifact, is_dependency_folder, list_unignored
-from dirge_py.files.working_copy import CopyFolder, CopyResult, WorkingCopy, place_for_copies, remove_abandoned_copies, remove_tree
+from dirge_py.files.working_copy import (
+    CopyFolder,
+    CopyResult,
+    WorkingCopy,
+    place_for_copies,
+    remove_abandoned_copies,
+    remove_tree,
+)
 from dirge_py.git.objects import read_names
-from dirge_py.git.repository import GitFolders, UnreadableRepository, git_folders, repository_setting, work_tree_of
+from dirge_py.git.repository import (
+    GitFolders,
+    UnreadableRepository,
+    git_folders,
+    repository_setting,
+    work_tree_of,
+)
 from dirge_py.git.repository_copy import make_git_folder, make_index_folder
-from dirge_py.git.runner import Git, GitFailed, OWN_FILE, find_git, ignore_options, personal_excludes, private_git
+from dirge_py.git.runner import (
+    OWN_FILE,
+    Git,
+    GitFailed,
+    find_git,
+    ignore_options,
+    personal_excludes,
+    private_git,
+)
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.paths import is_below_any
 from dirge_py.lib.text import clean
 from dirge_py.processes.programs import search_path
 from dirge_py.processes.sandbox.mount_plan import repository_of
 from dirge_py.types.errors import FileError
-from functools import partial
-from pathlib import Path
-from typing import TypeVar
-
 
 MOST_FILES = 100_000
 _LIST_S = 60.0

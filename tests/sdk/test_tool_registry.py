@@ -6,6 +6,11 @@ import os
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
 from dirge_py import Agent, Hints, ToolFailed, tool
 from dirge_py.extensions.guardrails.checks import Pass, Trip, Verdict
 from dirge_py.sdk.options import BuildOptions, SessionChoice
@@ -16,13 +21,8 @@ from dirge_py.types.events import LoopEvent
 from dirge_py.types.messages import ToolResultMessage
 from dirge_py.types.questions import PermissionRequest
 from dirge_py.types.tools import Claim, LoopToolResult, Proceed, ToolCall, text_result
-from pathlib import Path
 from tests.support import agent_tools
 from tests.support.agent_tools import TOOLS, tool_log
-from typing import Any
-
-import pytest
-
 
 
 @pytest.fixture(autouse=True)

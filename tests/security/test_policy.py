@@ -4,6 +4,14 @@ import asyncio
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
 from dirge_py.config.load import load
 from dirge_py.files.workspace import Workspace
 from dirge_py.lib.shell_lexer import NotPlain, screen
@@ -15,16 +23,9 @@ from dirge_py.sdk.explain import Explainer
 from dirge_py.sdk.options import BuildOptions
 from dirge_py.types.errors import ConfigError
 from dirge_py.types.tools import Operation
-from hypothesis import HealthCheck, Phase, given, settings, strategies as st
-from pathlib import Path
 from tests.permission.conftest import Project
 from tests.security.sizes import count, size
-from tests.support.authorizer_driver import AuthorizerDriver, NO, YES
-from types import SimpleNamespace
-from typing import Any
-
-import pytest
-
+from tests.support.authorizer_driver import NO, YES, AuthorizerDriver
 
 MODES: tuple[Mode, ...] = ("standard", "accept", "restrictive", "plan", "yolo")
 RANK: dict[Effect, int] = {"allow": 0, "ask": 1, "deny": 2}

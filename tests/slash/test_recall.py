@@ -2,16 +2,16 @@
 
 import json
 from collections.abc import Iterator
-from dirge_py.types.errors import ConfigError, ProviderError, UsageError
 from pathlib import Path
-from tests.support.fake_service import FakeService, RawReply, ReceivedRequest
-from tests.support.product import ComputedReply, Service
-from tests.support.project import ScriptedProject
-from tests.support.typed_commands import run_command
 from typing import Any
 
 import pytest
 
+from dirge_py.types.errors import ConfigError, ProviderError, UsageError
+from tests.support.fake_service import FakeService, RawReply, ReceivedRequest
+from tests.support.product import ComputedReply, Service
+from tests.support.project import ScriptedProject
+from tests.support.typed_commands import run_command
 
 AXES = ("parser", "colour", "deploy")
 

@@ -7,6 +7,8 @@ import asyncio
 import re
 from collections.abc import Callable, Sequence
 from difflib import SequenceMatcher
+from pathlib import Path
+
 from dirge_py.config.paths import config_dir, state_dir
 from dirge_py.config.schema import Config
 from dirge_py.files.atomic import atomic_write
@@ -15,10 +17,15 @@ from dirge_py.lib.file_lock import hold_lock
 from dirge_py.lib.text import clean
 from dirge_py.session.ids import project_id, project_root
 from dirge_py.types.errors import DirgeError, FileError
-from dirge_py.types.memory import ENTRY_CHARS, MemoryConflict, MemoryProvider, MemoryUpdate, RecalledMemory, StoreName
+from dirge_py.types.memory import (
+    ENTRY_CHARS,
+    MemoryConflict,
+    MemoryProvider,
+    MemoryUpdate,
+    RecalledMemory,
+    StoreName,
+)
 from dirge_py.types.messages import Message
-from pathlib import Path
-
 
 MAX_CHARS = 20_000
 FILE_BYTES = 1024 * 1024

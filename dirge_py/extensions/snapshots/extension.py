@@ -4,6 +4,8 @@ import asyncio
 import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
 from dirge_py.config.paths import state_dir
 from dirge_py.lib.text import clean
 from dirge_py.processes.programs import search_path
@@ -14,9 +16,14 @@ from dirge_py.session.snapshots.repository import ProjectSnapshots, SnapshotRepo
 from dirge_py.types.events import AgentEnd, LoopEvent
 from dirge_py.types.extensions import ExtensionHost, RunContext
 from dirge_py.types.hooks import Hooks, TurnInfo
-from dirge_py.types.tools import Claim, Interceptor, LoopToolResult, Proceed, ToolCall, changes_something
-from typing import Any
-
+from dirge_py.types.tools import (
+    Claim,
+    Interceptor,
+    LoopToolResult,
+    Proceed,
+    ToolCall,
+    changes_something,
+)
 
 _LOG = logging.getLogger(__name__)
 
