@@ -422,9 +422,10 @@ def _of_git(words: Sequence[str]) -> Iterator[Escape]:
     if at >= len(words):
         return
     sub, start = words[at], at + 1
-    if sub in _GIT_SUBCOMMANDS:
-        yield Escape(at, sub)
-    if sub == "config" and not any(map(_GIT_READS_SETTINGS.fullmatch, words[start:])):
+    changes_settings = sub == "config" and not any(
+        map(_GIT_READS_SETTINGS.fullmatch, words[start:])
+    )
+    if sub in _GIT_SUBCOMMANDS or changes_settings:
         yield Escape(at, sub)
     short = _GIT_SHORT.get(sub, frozenset())
     for place, word in enumerate(words[start:], start=start):

@@ -456,55 +456,42 @@ _REDIRECT_PIECES = frozenset(
 )
 
 
-class _Unknown(Exception):
-    """The tree contains a kind of node that plain commands don't have."""
-
-
 def sees_the_same(text: str, parts: tuple[Part, ...]) -> bool:
     """Whether tree-sitter finds exactly the commands and redirections that `lex` found in `text`.
 
     Text that `lex` did not accept may crash the parser, and the process with it.
     """
     root = _PARSER.parse(text.encode("ascii")).root_node
-    if root.has_error:
-        return False
     found: list[tuple[str, ...]] = []
     redirects: list[str] = []
-    try:
-        _visit(root, found, redirects)
-    except _Unknown:
-        return False
-    lexed = [blankless for part in parts for blankless in map(_blankless, part.redirects)]
-    return found == [part.argv for part in parts] and sorted(redirects) == sorted(lexed)
-
-
-def _visit(root: tree_sitter.Node, found: list[tuple[str, ...]], redirects: list[str]) -> None:
     stack = [root]
     while stack:
         node = stack.pop()
-        if node.is_missing:
-            raise _Unknown
         if node.type == "command":
-            found.append(tuple(_argument(child) for child in node.children))
+            found.append(tuple(map(_argument, node.children)))
         elif node.type == "file_redirect":
             if any(child.type not in _REDIRECT_PIECES for child in node.children):
-                raise _Unknown
+                return False
             redirects.append(_blankless(_node_text(node)))
         elif node.type in _STRUCTURE_NODES:
             stack.extend(reversed(node.children))
         elif node.type not in _OPERATOR_NODES:
-            raise _Unknown
+            return False
+        if node.is_missing:
+            return False
+    lexed = [blankless for part in parts for blankless in map(_blankless, part.redirects)]
+    is_same = found == [part.argv for part in parts] and sorted(redirects) == sorted(lexed)
+    return is_same and not root.has_error
 
 
 def _argument(node: tree_sitter.Node) -> str:
+    """Return the text of an argument; one that no plain command holds if it is not plain."""
     if node.type in ("command_name", "concatenation"):
         return "".join(_argument(child) for child in node.children)
     if node.type in ("word", "number"):
         return _node_text(node)
-    if node.type in ("raw_string", "string"):
-        # The text between the quotes, not the children: they drop leading blanks.
-        return _node_text(node)[1:-1]
-    raise _Unknown
+    # The text between the quotes, not the children: they drop leading blanks.
+    return _node_text(node)[1:-1] if node.type in ("raw_string", "string") else "\0"
 
 
 def _node_text(node: tree_sitter.Node) -> str:
