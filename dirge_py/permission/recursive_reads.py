@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 from itertools import islice, takewhile
 
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.lib.paths import is_below_any
+from dirge_py.lib.paths import is_below, is_below_any
 from dirge_py.lib.shell_lexer import Word, word_set
 from dirge_py.permission.facts import PathFact, ResolvedPath
 from dirge_py.permission.git.commands import GREP
@@ -111,21 +111,39 @@ class FileFilter:
     def leaves_out(self, path: str, *, is_folder: bool) -> bool:
         return False
 
+    def reaches(self, path: str, start: str) -> bool:
+        """Whether a search below `start` reads this file, or files in this folder."""
+        at = start.rstrip("/")
+        if not path.startswith(at + "/"):
+            return path == at
+        *folders, last = path[len(at) + 1 :].split("/")
+        for name in folders:
+            at = f"{at}/{name}"
+            if self.leaves_out(at, is_folder=True):
+                return False
+        return not self.leaves_out(f"{at}/{last}", is_folder=os.path.isdir(path))
+
 
 def recursive_read_of(words: Sequence[Word]) -> RecursiveRead | None:
     """Return what this command searches, if anything. Raises NotReadOnly."""
-    match words[0].text:
-        case "grep":
-            given = parse_options(PROGRAMS["grep"], words[1:])
-            return _read_of("grep", given) if given.names & {"r", "recursive"} else None
-        case "rg":
-            given = parse_options(PROGRAMS["rg"], words[1:])
-            # With these options they list names and read nothing.
-            return None if given.names & {"files", "type-list"} else _read_of("rg", given)
-        case "git":
-            rest = words[2:] if words[1:] and words[1].text in ("--no-pager", "-P") else words[1:]
-            return _git_grep(rest[1:]) if rest and rest[0].text == "grep" else None
-    return None
+    program = words[0].text
+    if program == "git":
+        rest = words[2:] if words[1:] and words[1].text in ("--no-pager", "-P") else words[1:]
+        return _git_grep(rest[1:]) if rest and rest[0].text == "grep" else None
+    if program not in ("grep", "rg"):
+        return None
+    given = parse_options(PROGRAMS[program], words[1:])
+    # With the options of `rg` it lists names and reads nothing.
+    if program == "grep" and not given.names & {"r", "recursive"}:
+        return None
+    if program == "rg" and given.names & {"files", "type-list"}:
+        return None
+    lead = 0 if given.names & names_in_text(PROGRAMS[program].lead_options) else 1
+    return RecursiveRead(
+        program=program,
+        starts=tuple(word for word in given.operands[lead:] if word.text != "-"),
+        options=_options_of(given),
+    )
 
 
 def possible_recursive_read(words: Sequence[str]) -> RecursiveRead | None:
@@ -304,15 +322,6 @@ def _is_meant(pathspec: str, relative: str, *, is_folder: bool = False) -> bool:
     return is_named or (not is_folder and fnmatchcase(relative, spec))
 
 
-def _read_of(program: str, given: ParsedOptions) -> RecursiveRead:
-    lead = 0 if given.names & names_in_text(PROGRAMS[program].lead_options) else 1
-    return RecursiveRead(
-        program=program,
-        starts=tuple(word for word in given.operands[lead:] if word.text != "-"),
-        options=_options_of(given),
-    )
-
-
 def _git_grep(words: Sequence[Word]) -> RecursiveRead:
     """Parse a `git grep` whose options were already checked."""
     given = parse_options(GREP, words)
@@ -377,17 +386,17 @@ def kept_beneath(
 
     None: there are too many files to check. Raises NotReadOnly if it is unclear what it reads.
     """
-    reach = _Reach(file_filter(search, cwd, start), start)
+    leaving = file_filter(search, cwd, start)
     state = [one for one in places.state if is_below_any(one, [start]) and os.path.lexists(one)]
-    found = [places.find(one) for one in state if reach.includes(one)]
-    by_rules = _kept_by_rules(reach, policy)
+    found = [places.find(one) for one in state if leaving.reaches(one, start)]
+    by_rules = _kept_by_rules(leaving, start, policy)
     if by_rules is None:
         return found or None
     found += map(places.find, by_rules)
     is_denied = any(place.forbidden for place in found)
     if is_denied or policy.mode == "yolo":
         return found
-    secrets = _secrets(reach, places.state, tuple(roots))
+    secrets = _secrets(leaving, start, places.state, tuple(roots))
     if secrets is None:
         return found or None
     for path in secrets:
@@ -425,37 +434,19 @@ def with_reasons(
     ]
 
 
-class _Reach:
-    """Decides which paths below its start a search reaches."""
-
-    def __init__(self, leaving: FileFilter, start: str) -> None:
-        self.filter = leaving
-        self.start = start.rstrip("/")
-
-    def includes(self, path: str) -> bool:
-        """Whether the search reads this file, or files in this folder."""
-        if not path.startswith(self.start + "/"):
-            return path == self.start
-        at = self.start
-        *folders, last = path[len(self.start) + 1 :].split("/")
-        for name in folders:
-            at = f"{at}/{name}"
-            if self.filter.leaves_out(at, is_folder=True):
-                return False
-        return not self.filter.leaves_out(f"{at}/{last}", is_folder=os.path.isdir(path))
-
-
-def _secrets(reach: _Reach, passed_over: Sequence[str], roots: tuple[str, ...]) -> list[str] | None:
-    suspects = reach.filter.suspects
+def _secrets(
+    leaving: FileFilter, start: str, passed_over: Sequence[str], roots: tuple[str, ...]
+) -> list[str] | None:
+    suspects = leaving.suspects
     if suspects is not None:
-        inner = (one for one in suspects if one.startswith(reach.start + "/"))
-        found = (one for one in inner if _is_secret(one, roots) and reach.includes(one))
+        inner = (one for one in suspects if one.startswith(start.rstrip("/") + "/"))
+        found = (one for one in inner if _is_secret(one, roots) and leaving.reaches(one, start))
         return list(islice(found, MAX_FOUND))
     secrets: list[str] = []
-    leaves_out = reach.filter.leaves_out
+    leaves_out = leaving.leaves_out
     left = MAX_NAMES
     deadline = time.monotonic() + MAX_SECONDS
-    pending = [reach.start or "/"]
+    pending = [start]
     while pending and len(secrets) < MAX_FOUND:
         folder = pending.pop()
         listing = listing_of(folder)
@@ -483,7 +474,7 @@ def _is_secret(path: str, roots: tuple[str, ...]) -> bool:
     return bool(why_secret(path, roots)) and not is_public(path)
 
 
-def _kept_by_rules(reach: _Reach, policy: PolicySet) -> list[str] | None:
+def _kept_by_rules(leaving: FileFilter, start: str, policy: PolicySet) -> list[str] | None:
     """Return paths in reach that a rule forbids or asks to read; None: too many to check."""
     rules = [
         rule
@@ -495,14 +486,16 @@ def _kept_by_rules(reach: _Reach, policy: PolicySet) -> list[str] | None:
     patterns = (one for rule in rules for one in anchored(rule.pattern, policy.anchors))
     found: list[str] = []
     budget = MAX_ENTRIES
-    for start in _starts_of(patterns, policy.anchors.copies):
-        begin = _deeper(reach.start or "/", start)
+    for fixed in _starts_of(patterns, policy.anchors.copies):
+        begin = _deeper(start, fixed)
         for path in _walk(begin) if begin else ():
             budget -= 1
             if budget < 0:
                 return None
             fact = PathFact("read", ResolvedPath(asked=path, real=path, inside=True))
-            if any(forbids(rule, fact, policy.anchors) for rule in rules) and reach.includes(path):
+            if any(forbids(rule, fact, policy.anchors) for rule in rules) and leaving.reaches(
+                path, start
+            ):
                 found.append(path)
                 if len(found) >= MAX_FOUND:
                     return found
@@ -528,10 +521,9 @@ def _starts_of(patterns: Iterable[str], copies: Sequence[tuple[str, str]]) -> li
 
 def _deeper(one: str, other: str) -> str:
     """Return the deeper of two places if one lies in the other, else ""."""
-    for outer, inner in ((one, other), (other, one)):
-        if inner == outer or inner.startswith(outer.rstrip("/") + "/"):
-            return inner
-    return ""
+    if is_below(other, one):
+        return other
+    return one if is_below(one, other) else ""
 
 
 def _walk(begin: str) -> Iterator[str]:
