@@ -124,6 +124,9 @@ class ContextReport:
     """How often the context was compacted."""
 
 
+_KINDS: Mapping[str, CompactionKind] = {
+    "written": "summary", "failed": "failed_summary", "off": "summary_off",
+}  # fmt: skip
 _MESSAGE_PARTS: Mapping[str, type] = {
     "summaries": SystemMessage,
     "your messages": UserMessage,
@@ -395,7 +398,9 @@ class ContextView:
         folding.begin_pass(self.compactions, self.on_start)
         shape = await truncate(job, self._strategies())
         size = job.size_of(shape)
-        kind = _kind(job, shape, folding.outcome)
+        was = job.shape
+        is_left_out = shape.last > was.last or shape.squeeze_before > was.squeeze_before
+        kind = _KINDS.get(folding.outcome, "overflow" if is_left_out else "prune")
         any_gain_counts = job.level in ("asked", "forced", "start")
         if not (size < job.size if any_gain_counts else size <= job.size * (1 - _LEAST_GAIN)):
             if folding.outcome != "failed":
@@ -439,13 +444,3 @@ def _compaction(
     )
     numbers = {"kind": kind, "tokens_before": before, "tokens_after": after}
     return Compaction(event=event, record={**shape.as_record(), **numbers})
-
-
-def _kind(job: CompactionJob, shape: ViewShape, outcome: str) -> CompactionKind:
-    is_left_out = shape.last > job.shape.last or shape.squeeze_before > job.shape.squeeze_before
-    kinds: Mapping[str, CompactionKind] = {
-        "written": "summary",
-        "failed": "failed_summary",
-        "off": "summary_off",
-    }
-    return kinds.get(outcome, "overflow" if is_left_out else "prune")

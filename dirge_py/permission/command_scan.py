@@ -441,10 +441,9 @@ def unresolved_commands(
         shown = next((word for word in placed if _is_open(word)), "")
         if not shown:
             continue
-        head = _head(placed[0])
-        rest = tuple(one for word in placed[1:] for one in _argument(word, names))
-        is_program = _is_open(placed[0])
-        yield UnresolvedCommand((*head, *rest), unmarked(shown), is_program)
+        rest = (one for word in placed[1:] for one in _argument(word, names))
+        forms = (*_head(placed[0]), *rest)
+        yield UnresolvedCommand(forms, unmarked(shown), is_program=_is_open(placed[0]))
 
 
 def unresolved_paths(commands: Sequence[SplitCommand], sources: Sequence[str]) -> tuple[str, ...]:

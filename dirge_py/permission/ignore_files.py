@@ -263,19 +263,14 @@ def listing_of(folder: str) -> FolderListing:
 
 
 def _listed(folder: str) -> FolderListing:
-    folders, suspects, entries, has_rules = [], [], 1, False
     with os.scandir(folder) as scanned:
-        for entry in scanned:
-            entries += 1
-            has_rules = has_rules or entry.name in _RULING
-            if entry.is_dir(follow_symlinks=False):
-                folders.append(entry.name)
-            elif may_be_secret(entry.name) and entry.is_file(follow_symlinks=False):
-                suspects.append(entry.name)
+        entries = list(scanned)
+    folders = tuple(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
+    likely = (entry for entry in entries if may_be_secret(entry.name))
     return FolderListing(
-        entries=entries,
-        folders=tuple(folders),
-        suspects=tuple(suspects),
+        entries=len(entries) + 1,
+        folders=folders,
+        suspects=tuple(entry.name for entry in likely if entry.is_file(follow_symlinks=False)),
         suspect_folders=frozenset(filter(may_be_secret, folders)),
-        has_rules=has_rules,
+        has_rules=any(entry.name in _RULING for entry in entries),
     )

@@ -488,7 +488,10 @@ def _kept_by_rules(leaving: FileFilter, start: str, policy: PolicySet) -> list[s
     budget = MAX_ENTRIES
     for fixed in _starts_of(patterns, policy.anchors.copies):
         begin = _deeper(start, fixed)
-        for path in _walk(begin) if begin else ():
+        paths: Iterator[str] = filter(os.path.lexists, [begin])
+        if os.path.isdir(begin) and not os.path.islink(begin):
+            paths = (entry.path for entry in entries_beneath([begin]))
+        for path in paths:
             budget -= 1
             if budget < 0:
                 return None
@@ -524,9 +527,3 @@ def _deeper(one: str, other: str) -> str:
     if is_below(other, one):
         return other
     return one if is_below(one, other) else ""
-
-
-def _walk(begin: str) -> Iterator[str]:
-    if os.path.isdir(begin) and not os.path.islink(begin):
-        return (entry.path for entry in entries_beneath([begin]))
-    return filter(os.path.lexists, [begin])

@@ -141,7 +141,9 @@ class _Walk:
                 shown = shown_secrets(part.words, folder, self._lookups.place)
                 reads += tuple(PathFact("read", place) for place in shown)
         except NotReadOnly as reason:
-            refusal = str(reason) + self._hooks(part.argv)
+            folders = self._reals() if _changes_git(part.argv) else ()
+            hooks = next(filter(None, (hooks_at(one, part.argv) for one in folders)), "")
+            refusal = f"{reason}; {hooks}" if hooks else str(reason)
         if part.words[0].text == "cd":
             # Also for a refused part: the user or a rule may allow it.
             move_refusal = self._move(part, is_piped=is_piped)
@@ -268,14 +270,6 @@ class _Walk:
         return tuple(
             withheld_from_searches(commands, self._reals(), self._lookups, guesses=guesses)
         )
-
-    def _hooks(self, words: Sequence[str]) -> str:
-        """Return the text about hooks to add to the reason for asking about a git command."""
-        if not _changes_git(words):
-            return ""
-        texts = (hooks_at(folder, words) for folder in self._reals())
-        text = next(filter(None, texts), "")
-        return f"; {text}" if text else ""
 
     def _reads(
         self, part: Part, named: Sequence[Word], excluded: Collection[str]
