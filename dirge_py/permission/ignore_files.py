@@ -147,8 +147,11 @@ class IgnoreFiles:
                     break
 
     def _read_lines(self, folder: str, kind: str) -> Sequence[IgnoreLine]:
-        """Return the lines of one file, the last one first."""
-        lines = _lines_of(_place_of(folder, kind))
+        """Return the lines of one file, the last one first; none if it does not exist."""
+        try:
+            lines = _FILES.get(_place_of(folder, kind), _read_file)
+        except OSError:
+            return ()
         if folder == self._start or not is_below(self._start, folder):
             return lines
         return [
@@ -171,14 +174,6 @@ def _place_of(folder: str, kind: str) -> str:
 
 
 _FILES: StampCache[Sequence[IgnoreLine]] = StampCache(MAX_IGNORE_FILES)
-
-
-def _lines_of(path: str) -> Sequence[IgnoreLine]:
-    """Return the lines of an ignore file; empty if it does not exist."""
-    try:
-        return _FILES.get(path, _read_file)
-    except OSError:
-        return ()
 
 
 def _read_file(path: str) -> Sequence[IgnoreLine]:

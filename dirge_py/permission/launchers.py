@@ -95,8 +95,7 @@ def inner_commands(name: str, words: SplitCommand, *, is_fed: bool) -> Iterator[
     for escape in escapes(words):
         if escape.text and name != "find":
             yield InnerCommand(text=unmarked(escape.text))
-    for found in _commands_in_code(name, words):
-        yield InnerCommand(found)
+    yield from map(InnerCommand, _commands_in_code(name, words))
     for text in _command_lines_in_words(name, words):
         yield InnerCommand(text=text, is_guess=True)
     for tail in _commands_run_elsewhere(name, words):

@@ -108,10 +108,8 @@ def model_judge(ask: Callable[[str, str], Awaitable[str]]) -> PermissionJudge:
 
 def _cut(text: str) -> str:
     # The judge must know that text is missing: the hidden part may be what matters.
-    hidden = len(text) - _MOST_JUDGED_CHARACTERS
-    if hidden <= 0:
-        return text
-    return f"{text[:_MOST_JUDGED_CHARACTERS]} [{hidden} characters left out]"
+    kept = text[:_MOST_JUDGED_CHARACTERS]
+    return text if kept == text else f"{kept} [{len(text) - len(kept)} characters left out]"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

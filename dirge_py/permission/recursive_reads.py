@@ -275,21 +275,21 @@ class _TrackedFilter(FileFilter):
         self._is_whole = search.has("untracked")
         try:
             self._trees = [(top.rstrip("/"), index) for top, index in indexes_above(cwd)]
-            moved = next(self._moved_folders(), "")
+            # Links that replaced folders with tracked files.
+            moved = [
+                link
+                for top, index in self._trees
+                for parent in {folder.rpartition("/")[0] for folder in index.folders}
+                for link in links_of(f"{top}/{parent}")
+                if link[len(top) + 1 :] in index.folders
+            ]
         except UNREADABLE as error:
             raise NotReadOnly(f"dirge can't read git's index here: {error}") from None
         if moved:
-            raise NotReadOnly(f"git tracks files in {moved}, which is a link")
+            raise NotReadOnly(f"git tracks files in {moved[0]}, which is a link")
         self._sparse = [f"{top}/{one}" for top, index in self._trees for one in index.sparse]
         if self._sparse and search.has("cached"):
             raise NotReadOnly(f"git has the files of {self._sparse[0]} in its repository only")
-
-    def _moved_folders(self) -> Iterator[str]:
-        """Yield links that replaced folders with tracked files."""
-        for top, index in self._trees:
-            for parent in {folder.rpartition("/")[0] for folder in index.folders}:
-                links = links_of(f"{top}/{parent}")
-                yield from (link for link in links if link[len(top) + 1 :] in index.folders)
 
     @property
     def suspects(self) -> list[str] | None:

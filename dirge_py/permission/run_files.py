@@ -158,7 +158,9 @@ class _FileCollector:
         """Return one fingerprint for the tests below each folder with tests."""
         found: dict[str, str] = {}
         for words in self._scan.commands:
-            if not _runs_tests(words):
+            names_tests = any(word.startswith(_TEST_WORDS) for word in words[1:])
+            known = {*_TEST_RUNNERS, *(_FILES_OF if names_tests else ())}
+            if known.isdisjoint(_tools(words)):
                 continue
             named = [path for path in self._named(_arguments(words)) if os.path.isdir(path)]
             for folder in named or self._folders[:1]:
@@ -364,11 +366,3 @@ _TEST_WORDS = ("test", "check", "ci", "spec")
 _TEST_FILE = re.compile(
     r"conftest\.py|tests?[_.-].+|.+[_.-](?:tests?|spec)\.[A-Za-z]+", re.IGNORECASE
 )
-
-
-def _runs_tests(words: Sequence[str]) -> bool:
-    """Whether this command would run a project's tests, judged by its words."""
-    names_tests = any(word.startswith(_TEST_WORDS) for word in words[1:])
-    return any(
-        tool in _TEST_RUNNERS or (names_tests and tool in _FILES_OF) for tool in _tools(words)
-    )

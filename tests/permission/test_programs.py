@@ -10,6 +10,7 @@ from .conftest import Project
 
 ALLOWED = [
     "ls", "ls -la src", "ls --color=never -1", "ls *.md", "cat README.md", "cat -n f", "cat -- -o",
+    "cat a:b:c:d:e:f:g:h:i:j",
     "head -5 f", "head -n 5 f", "tail -n +3 f", "tail -20 f", "wc -l f", "nl -ba f", "sort -u f",
     "sort -k2,2 -t: f", "sort -rn", "uniq -c f", "cut -d: -f1,2 f", "cut -d ' ' -f 1 f",
     "tr a-z A-Z",

@@ -200,17 +200,13 @@ def secrets_meant(pattern: str) -> Iterator[str]:
         return
     texts = [pattern, *(pattern[start:] for start in starts)]
     for text in dict.fromkeys(text.lstrip("/") for text in texts):
-        expression = _as_expression(text)
-        if expression and not any(expression.match(name) for name in _ORDINARY):
+        plain = re.sub(r"\\([^\]!^\\])", r"[\1]", text).replace("[^", "[!")
+        try:
+            expression = re.compile(translate(plain), re.IGNORECASE)
+        except re.error:
+            continue
+        if not any(expression.match(name) for name in _ORDINARY):
             yield from (name for name in SECRET_NAMES if expression.match(name))
-
-
-def _as_expression(pattern: str) -> re.Pattern[str] | None:
-    plain = re.sub(r"\\([^\]!^\\])", r"[\1]", pattern).replace("[^", "[!")
-    try:
-        return re.compile(translate(plain), re.IGNORECASE)
-    except re.error:
-        return None
 
 
 _MAX_SECRET_BYTES = 1024 * 1024
@@ -240,7 +236,10 @@ def shown_secrets(
     chosen = _folders_shown(command, folder)
     if not blobs and not compares and not chosen:
         return
-    names_files = _names_files(command, folder)
+    # What stands before `--` names revisions.
+    named = command[command.index("--") + 1 :] if "--" in command else command[1:]
+    paths = (os.path.join(folder, text) for text in named if text[:1] != "-")
+    names_files = any(map(os.path.lexists, paths))
     left_out = [os.path.normpath(os.path.join(folder, text)) for text in _left_out(texts)]
     for secret in tracked_secrets(folder):
         if any(secret.blob.startswith(blob) for blob in blobs):
@@ -310,13 +309,6 @@ def _compares_work_tree(texts: Sequence[str]) -> bool:
         return False
     is_short = any(text.partition("=")[0] in _SHORT for text in options)
     return not is_short or any(_PATCH.fullmatch(text) for text in options)
-
-
-def _names_files(texts: Sequence[str], folder: str) -> bool:
-    """Whether the command names files that exist: what stands before `--` names revisions."""
-    words = texts[texts.index("--") + 1 :] if "--" in texts else texts[1:]
-    named = (text for text in words if text[:1] != "-")
-    return any(os.path.lexists(os.path.join(folder, text)) for text in named)
 
 
 def _is_meant(secret: Tracked, texts: Sequence[str], folder: str, *, names_files: bool) -> bool:
