@@ -137,7 +137,12 @@ class Log:
         if self._is_broken:
             return
         try:
-            line = self._line(record)
+            now = datetime.now(UTC).isoformat(timespec="milliseconds")
+            session = {"session": self.session_id} if self.session_id else {}
+            # ASCII, so that lone surrogates and line separators cannot break a line.
+            shown = redacted({"ts": now, **session, **record}, self._shown)
+            text = json.dumps(shown, default=lambda value: self._shown(str(value)))
+            line = text.encode("ascii") + b"\n"
             if self._fd is not None and self._size + len(line) > self._max_bytes:
                 self._close_file()
                 self.path.replace(self.path.with_name(f"{self.path.name}.1"))
@@ -153,16 +158,6 @@ class Log:
             self._size += len(line)
         except Exception as error:
             self._give_up(getattr(error, "strerror", None) or str(error))
-
-    def _line(self, record: dict[str, Any]) -> bytes:
-        now = datetime.now(UTC).isoformat(timespec="milliseconds")
-        session = {"session": self.session_id} if self.session_id else {}
-        # ASCII, so that lone surrogates and line separators cannot break a line.
-        line = json.dumps(
-            redacted({"ts": now, **session, **record}, self._shown),
-            default=lambda value: self._shown(str(value)),
-        )
-        return line.encode("ascii") + b"\n"
 
     def _shown(self, text: str) -> str:
         """Return a text redacted before it is cut: half a key is no match."""

@@ -92,7 +92,12 @@ def find_differences(
     waiting = [(within or Stretch(0, len(old), 0, len(new)), _MAX_CUTS)]
     while waiting:
         whole, cuts = waiting.pop()
-        part = _without_equal_ends(old, new, whole)
+        before = old[whole.before_at : whole.before_end]
+        after = new[whole.after_at : whole.after_end]
+        head = common_start(before, after)
+        tail = common_start(before[head:][::-1], after[head:][::-1])
+        at, new_at = whole.before_at + head, whole.after_at + head
+        part = Stretch(at, whole.before_end - tail, new_at, whole.after_end - tail)
         pairs = (part.before_end - part.before_at) * (part.after_end - part.after_at)
         if part.before_at == part.before_end and part.after_at == part.after_end:
             continue
@@ -100,27 +105,16 @@ def find_differences(
             yield part
         elif pairs <= min(_MAX_PAIRS, budget):
             budget -= pairs
-            before = old[part.before_at : part.before_end]
-            after = new[part.after_at : part.after_end]
+            before = old[at : part.before_end]
+            after = new[new_at : part.after_end]
             matcher = SequenceMatcher(None, before, after, autojunk=False)
             for tag, a, b, c, d in matcher.get_opcodes():
-                at, new_at = part.before_at, part.after_at
                 if tag != "equal":
                     yield Stretch(at + a, at + b, new_at + c, new_at + d)
         elif cuts and (pieces := _split_at_unique_lines(old, new, part)) != [part]:
             waiting += [(piece, cuts - 1) for piece in reversed(pieces)]
         else:
             yield part
-
-
-def _without_equal_ends(old: Sequence[L], new: Sequence[L], whole: Stretch) -> Stretch:
-    """Return the stretch without equal lines at its ends."""
-    before = old[whole.before_at : whole.before_end]
-    after = new[whole.after_at : whole.after_end]
-    head = common_start(before, after)
-    tail = common_start(before[head:][::-1], after[head:][::-1])
-    start, new_start = whole.before_at + head, whole.after_at + head
-    return Stretch(start, whole.before_end - tail, new_start, whole.after_end - tail)
 
 
 def _split_at_unique_lines(old: Sequence[L], new: Sequence[L], part: Stretch) -> list[Stretch]:

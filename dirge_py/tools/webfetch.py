@@ -1,7 +1,7 @@
 """The `webfetch` tool: fetches a page from the web."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pydantic import Field
 
@@ -9,9 +9,6 @@ from dirge_py.tools.base import Hints, Tool, ToolArgs, ToolContext, rename_keys
 from dirge_py.tools.web.service import WebService, quote_untrusted
 from dirge_py.types.errors import ToolFailed
 from dirge_py.types.tools import Claim, LoopToolResult, Preview, text_result
-
-if TYPE_CHECKING:
-    from dirge_py.tools.web.page import WebPage
 
 
 class WebfetchArgs(ToolArgs):
@@ -59,7 +56,26 @@ class WebfetchTool(Tool[WebfetchArgs]):
                 url=str(page.target),
                 moved_to=str(page.moved_to),
             )
-        return _result(page, args)
+        total = len(page.text)
+        if args.offset >= total:
+            raise ToolFailed(f"{page.target} has {total} characters: use a smaller offset.")
+        end = _end(page.text, args.offset, args.max_chars)
+        heading = f"# {page.title}\n\n" if page.title and not args.offset else ""
+        notes = [quote_untrusted(heading + page.text[args.offset : end], page.target.url)]
+        if end < total:
+            notes.append(f"Characters {args.offset} to {end} of {total}. To read on: offset={end}.")
+        elif not page.is_whole:
+            notes.append("The page is too long to be read whole; its end was left off.")
+        return text_result(
+            "\n".join(notes),
+            url=page.target.url,
+            media_type=page.media_type,
+            offset=args.offset,
+            end=end,
+            total_chars=total,
+            is_whole=page.is_whole and end == total,
+            untrusted=True,
+        )
 
 
 TOOL = WebfetchTool()
@@ -68,29 +84,6 @@ TOOL = WebfetchTool()
 def _web(ctx: ToolContext) -> WebService:
     assert ctx.services.web is not None
     return ctx.services.web
-
-
-def _result(page: "WebPage", args: WebfetchArgs) -> LoopToolResult:
-    total = len(page.text)
-    if args.offset >= total:
-        raise ToolFailed(f"{page.target} has {total} characters: use a smaller offset.")
-    end = _end(page.text, args.offset, args.max_chars)
-    heading = f"# {page.title}\n\n" if page.title and not args.offset else ""
-    notes = [quote_untrusted(heading + page.text[args.offset : end], page.target.url)]
-    if end < total:
-        notes.append(f"Characters {args.offset} to {end} of {total}. To read on: offset={end}.")
-    elif not page.is_whole:
-        notes.append("The page is too long to be read whole; its end was left off.")
-    return text_result(
-        "\n".join(notes),
-        url=page.target.url,
-        media_type=page.media_type,
-        offset=args.offset,
-        end=end,
-        total_chars=total,
-        is_whole=page.is_whole and end == total,
-        untrusted=True,
-    )
 
 
 def _end(text: str, start: int, most: int) -> int:

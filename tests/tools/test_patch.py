@@ -360,3 +360,14 @@ async def test_names_of_other_agents_for_the_arguments_are_understood(tools):
     )
 
     assert contents(tools) == {"a": b"y\n"}
+
+
+async def test_the_name_of_a_file_is_no_failure(tools):
+    text = await tools.refusal(
+        "apply_patch",
+        operations=[
+            {"action": "create", "path": "FAILED.md", "content": "x"},
+            {"action": "delete", "path": "gone"},
+        ],
+    )
+    assert "1. create FAILED.md: could be done\n2. delete gone: FAILED: " in text

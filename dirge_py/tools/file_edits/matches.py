@@ -193,8 +193,20 @@ def find_block(
     lines: ViewLines, block: LineBlock, strategies: Sequence[Strategy] = STRATEGIES
 ) -> list[TextMatch]:
     """Return every match of the block's old lines, by the first strategy that finds one."""
-    found = (list(_find_by(strategy, lines, block)) for strategy in strategies)
-    return next(filter(None, found), [])
+    for strategy in strategies:
+        matches: list[TextMatch] = []
+        for region in _regions(strategy, lines, block):
+            is_adapted = strategy in (INDENTATION, ANCHORED)
+            new = _adapt_indentation(block.new, region.pairs) if is_adapted else block.new
+            if new is not None:
+                moved = replace(block, new=new, runs=region.runs)
+                is_open = region.end == len(lines.lines)
+                old = lines.lines[region.line : region.end]
+                changes = _replacements(old, moved, is_open=is_open)
+                matches.append(TextMatch(region.line, region.end, changes, strategy))
+        if matches:
+            return matches
+    return []
 
 
 def has_overlap(view: bytes, old: bytes, start: int) -> bool:
@@ -207,18 +219,6 @@ def _occurrences(view: bytes, old: bytes, step: int) -> Iterator[int]:
     while start >= 0:
         yield start
         start = view.find(old, start + step)
-
-
-def _find_by(strategy: Strategy, lines: ViewLines, block: LineBlock) -> Iterator[TextMatch]:
-    for region in _regions(strategy, lines, block):
-        is_adapted = strategy in (INDENTATION, ANCHORED)
-        new = _adapt_indentation(block.new, region.pairs) if is_adapted else block.new
-        if new is not None:
-            moved = replace(block, new=new, runs=region.runs)
-            is_open = region.end == len(lines.lines)
-            old = lines.lines[region.line : region.end]
-            changes = _replacements(old, moved, is_open=is_open)
-            yield TextMatch(region.line, region.end, changes, strategy)
 
 
 def _regions(strategy: Strategy, lines: ViewLines, block: LineBlock) -> Iterator["_Region"]:

@@ -86,20 +86,22 @@ class PatchPlanner:
         Raises ToolFailed if some can't be done; the message lists all.
         """
         lines: list[str] = []
-        failures = 0
+        listed: list[str] = []
         for number, operation in enumerate(operations, 1):
             try:
                 lines.append(self._plan_operation(operation))
+                listed.append(f"{number}. {operation}: could be done")
             except DirgeError as error:
-                failures += 1
-                lines.append(f"{operation}: FAILED: {error.message} {error.hint}".strip())
+                problem = f"{operation}: FAILED: {error.message} {error.hint}".strip()
+                listed.append(f"{number}. {problem}")
                 failed = (operation.path, operation.new_path)
                 paths = [absolute(path, self.cwd) for path in failed if path]
                 for file in self._files.values():
                     if file.path in paths:
                         file.failed_at = file.failed_at or number
-        if failures:
-            raise _refusal(operations, lines, failures)
+        if failures := len(operations) - len(lines):
+            which = f"{failures} of {len(listed)} operations" if listed[1:] else "The operation"
+            raise ToolFailed("\n".join([f"Nothing was changed: {which} cannot be done.", *listed]))
         changed = (file for file in self._files.values() if file.content != file.old)
         return [_final_change(file) for file in changed], lines
 
@@ -206,17 +208,6 @@ def _diff(file: _PlannedFile, source: _PlannedFile) -> FileDiff:
     if b"\0" in (old or b"")[:_SNIFFED] + (new or b"")[:_SNIFFED]:
         return FileDiff(text=f"Binary file {file.shown} differs", added=0, removed=0)
     return diff_of_texts(old, new, path=source.shown, new_path=file.shown)
-
-
-def _refusal(
-    operations: Sequence[PatchOperation], lines: Sequence[str], failures: int
-) -> ToolFailed:
-    listed = [
-        f"{number}. {line if 'FAILED' in line else f'{operation}: could be done'}"
-        for number, (operation, line) in enumerate(zip(operations, lines, strict=True), 1)
-    ]
-    failed = "The operation" if len(lines) == 1 else f"{failures} of {len(lines)} operations"
-    return ToolFailed("\n".join([f"Nothing was changed: {failed} cannot be done.", *listed]))
 
 
 def _require_existing(file: _PlannedFile) -> None:
