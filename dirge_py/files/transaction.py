@@ -89,7 +89,7 @@ def run_transaction(
                 statuses.append(_make_visible(step, is_in_place=is_in_place))
                 atomic.sync_folder(step.place.folder)
         if journal is not None:
-            journal.finish()
+            journal.append(_DONE)
     except BaseException as error:
         failure = error
     left: list[str] = []
@@ -166,7 +166,7 @@ class RollbackJournal:
             journal = cls(path, os.open(path, flags, 0o600))
             try:
                 fcntl.flock(journal._descriptor, fcntl.LOCK_EX)
-                journal._append(json.dumps([asdict(each) for each in entries]).encode() + b"\n")
+                journal.append(json.dumps([asdict(each) for each in entries]).encode() + b"\n")
                 with _open_folder(os.path.realpath(folder)) as descriptor:
                     atomic.sync_folder(descriptor)
             except BaseException:
@@ -179,17 +179,14 @@ class RollbackJournal:
             ) from error
         return journal
 
-    def finish(self) -> None:
-        """Mark the change as complete: from now on it is not undone."""
-        self._append(_DONE)
-
     def close(self, *, keep: bool) -> None:
         """Close the journal. `keep`: the next start still has something to undo."""
         if not keep:
             self._path.unlink(missing_ok=True)
         os.close(self._descriptor)
 
-    def _append(self, content: bytes) -> None:
+    def append(self, content: bytes) -> None:
+        """Write `content` to disk. After `_DONE` the change is complete, and is not undone."""
         atomic.write_all(self._descriptor, content)
         os.fsync(self._descriptor)
 

@@ -221,9 +221,24 @@ class CopyFolder:
 
 def remove_abandoned_copies(place: str) -> None:
     """Remove the copies in the folder `place` whose program has ended."""
+    flags = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
     for name in filter(_NAME.fullmatch, os.listdir(place)):
-        with contextlib.suppress(OSError):
-            _remove_if_left(os.path.join(place, name))
+        folder = os.path.join(place, name)
+        with contextlib.suppress(OSError):  # it is in use, or no copy
+            status = os.lstat(folder)
+            is_ours = stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid()
+            if not is_ours or time.time() - status.st_mtime < _YOUNG_S:
+                continue
+            try:
+                lock = os.open(os.path.join(folder, _LOCK), flags)
+            except FileNotFoundError:
+                # Its program was killed right here. If it is not a copy, it is not empty and stays.
+                os.rmdir(folder)
+                continue
+            with open(lock, "rb") as file:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if file.read(len(_MARK) + 1) == _MARK:
+                    remove_tree(folder, last=_LOCK)
 
 
 def place_for_copies(outside_of: Sequence[str]) -> str:
@@ -233,25 +248,6 @@ def place_for_copies(outside_of: Sequence[str]) -> str:
     return next((place for place in real if not is_below_any(place, outside_of)), "")
 
 
-def _remove_if_left(folder: str) -> None:
-    """Remove an abandoned copy. Raises OSError if it is in use or not a copy."""
-    status = os.lstat(folder)
-    is_ours = stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid()
-    if not is_ours or time.time() - status.st_mtime < _YOUNG_S:
-        return
-    flags = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
-    try:
-        lock = os.open(os.path.join(folder, _LOCK), flags)
-    except FileNotFoundError:
-        # Its program was killed right here. If it is not a copy, it is not empty and stays.
-        os.rmdir(folder)
-        return
-    with open(lock, "rb") as file:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        if file.read(len(_MARK) + 1) == _MARK:
-            remove_tree(folder, last=_LOCK)
-
-
 def remove_tree(folder: str, *, last: str = "") -> bool:
     """Remove a folder with everything that commands created in it. No link is followed.
 
@@ -259,26 +255,19 @@ def remove_tree(folder: str, *, last: str = "") -> bool:
     incomplete removal is recognized by it. Blocks.
     """
     if not _has_mounts(folder):
+        # Deeper folders are moved up first, so that neither the length of a path nor the number of
+        # open folders is a limit.
+        token = secrets.token_hex(8)
+        unused = (f".{token}.{number}" for number in itertools.count())
         with contextlib.suppress(OSError):
-            _empty(folder, last)
+            with _opened(folder, None) as top:
+                waiting = [name for name in os.listdir(top) if name != last]
+                while waiting:
+                    waiting += _remove(waiting.pop(), top, unused)
+                if os.listdir(top) == [last]:
+                    os.unlink(last, dir_fd=top)
             os.rmdir(folder)
     return not os.path.lexists(folder)
-
-
-def _empty(folder: str, last: str) -> None:
-    """Remove the contents of the folder, whatever their modes are.
-
-    Deeper folders are moved up first, so that neither the length of a path nor the number of open
-    folders is a limit. Raises OSError if the folder cannot be opened.
-    """
-    token = secrets.token_hex(8)
-    unused = (f".{token}.{number}" for number in itertools.count())
-    with _opened(folder, None) as top:
-        waiting = [name for name in os.listdir(top) if name != last]
-        while waiting:
-            waiting += _remove(waiting.pop(), top, unused)
-        if os.listdir(top) == [last]:
-            os.unlink(last, dir_fd=top)
 
 
 def _remove(name: str, top: int, unused: Iterator[str]) -> list[str]:

@@ -140,19 +140,15 @@ def _physical_folder(args: BashArgs, ctx: ToolContext) -> str:
 
 
 def _as_typed(args: BashArgs, ctx: ToolContext) -> str:
-    return command_in_folder(_with_input(args), _folder(args, ctx), ctx.cwd)
-
-
-def _with_input(args: BashArgs) -> str:
-    """Return the command line with its input, which is judged too: it can be commands."""
-    if args.input is None:
-        return args.command
-    lines = args.input.split("\n")
-    end = "INPUT"
-    while end in lines:
-        end += "_"
-    body = args.input if args.input.endswith("\n") or not args.input else f"{args.input}\n"
-    return f"{{ {args.command}\n}} <<'{end}'\n{body}{end}"
+    """Return the command line with its folder, and its input: that is judged too, as commands."""
+    command = args.command
+    if args.input is not None:
+        end = "INPUT"
+        while end in args.input.split("\n"):
+            end += "_"
+        body = args.input if args.input.endswith("\n") or not args.input else f"{args.input}\n"
+        command = f"{{ {command}\n}} <<'{end}'\n{body}{end}"
+    return command_in_folder(command, _folder(args, ctx), ctx.cwd)
 
 
 async def _finish(args: BashArgs, folder: str, ctx: ToolContext) -> LoopToolResult:

@@ -7,7 +7,7 @@ from pydantic import AfterValidator, Field
 
 from dirge_py.tools.base import Hints, SessionTool, ToolArgs, ToolContext, rename_keys
 from dirge_py.types.errors import ToolFailed
-from dirge_py.types.questions import Question, QuestionAnswer, QuestionOption
+from dirge_py.types.questions import Question, QuestionOption
 from dirge_py.types.tools import LoopToolResult, text_result
 
 _MAX_CHARS = 1000
@@ -78,7 +78,9 @@ class QuestionTool(SessionTool[QuestionArgs]):
         lines = ["The user answered:"]
         for number, (question, answer) in enumerate(zip(questions, answers, strict=True), 1):
             mark = f"{number}. " if len(questions) > 1 else "   "
-            lines += [f"{mark}{question.question}", f"   {_describe_answer(answer)}"]
+            own_words = f"in their own words: {answer.text.strip()}" if answer.text.strip() else ""
+            said = " - ".join(filter(None, ("; ".join(answer.chosen), own_words)))
+            lines += [f"{mark}{question.question}", f"   {said or '(no answer)'}"]
         return text_result("\n".join(lines), answered=True)
 
 
@@ -127,9 +129,3 @@ def _make_question(args: AskedArgs) -> Question:
         is_multiple=bool(args.multi_select),
         is_open=args.custom is not False or not options,
     )
-
-
-def _describe_answer(answer: QuestionAnswer) -> str:
-    chosen, text = "; ".join(answer.chosen), answer.text.strip()
-    own_words = f"in their own words: {text}" if text else ""
-    return " - ".join(filter(None, (chosen, own_words))) or "(no answer)"

@@ -17,7 +17,6 @@ from dirge_py.tools.file_edits.matches import (
     EXACT,
     STRATEGIES,
     Strategy,
-    TextMatches,
     find_text,
     has_overlap,
 )
@@ -108,7 +107,18 @@ def _plan_one(content: bytes, edit: TextEdit, *, path: str) -> EditPlan:
     matches = find_text(view, old, new)
     if matches is None:
         raise text_not_found(f"{edit.prefix}old_text was not found in {path}", view, old)
-    _require_one_place(view, matches, old, path=path, edit=edit)
+    places, is_exact = matches.starts, matches.strategy == EXACT
+    overlaps = is_exact and has_overlap(view, old, places[0])
+    if (len(places) > 1 or overlaps) and not (is_exact and edit.replace_all):
+        raise TextNotFound(
+            f"{edit.prefix}old_text occurs {max(2, len(places))} times in {path} "
+            f"({matches.strategy}): lines {line_numbers(view, places)}; nothing was changed.",
+            hint="Add surrounding lines so that it occurs once, or set replace_all."
+            if is_exact
+            else "Copy the lines exactly as `read` shows them.",
+            view=view,
+            line=view.count(b"\n", 0, places[0]),
+        )
     changed = document.replaced(matches.replacements())
     first, new_view = next(matches.replacements()).start, _view_of(changed, path)
     return EditPlan(
@@ -122,24 +132,6 @@ def _plan_one(content: bytes, edit: TextEdit, *, path: str) -> EditPlan:
 
 def _view_of(content: bytes, path: str) -> bytes:
     return TextDocument.parse(content, path).view
-
-
-def _require_one_place(
-    view: bytes, matches: TextMatches, old: bytes, *, path: str, edit: TextEdit
-) -> None:
-    places, is_exact = matches.starts, matches.strategy == EXACT
-    overlaps = is_exact and has_overlap(view, old, places[0])
-    if (len(places) == 1 and not overlaps) or (is_exact and edit.replace_all):
-        return
-    raise TextNotFound(
-        f"{edit.prefix}old_text occurs {max(2, len(places))} times in {path} ({matches.strategy}): "
-        f"lines {line_numbers(view, places)}; nothing was changed.",
-        hint="Add surrounding lines so that it occurs once, or set replace_all."
-        if is_exact
-        else "Copy the lines exactly as `read` shows them.",
-        view=view,
-        line=view.count(b"\n", 0, places[0]),
-    )
 
 
 def line_numbers(view: bytes, starts: Sequence[int]) -> str:

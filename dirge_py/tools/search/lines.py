@@ -146,23 +146,18 @@ def _batches(paths: Sequence[str]) -> Iterator[list[str]]:
 def _parse_matches(
     finished: CommandResult, pattern: str, batch: Sequence[str], most: int | None
 ) -> tuple[int, list[MatchedLine]]:
-    counts, lines = _by_file(_read_output(finished), pattern, most)
-    raw_lines = (raw for path in batch for raw in lines.get(path, ()))
-    return sum(counts.values()), [_parse_line(raw) for raw in islice(raw_lines, most)]
-
-
-def _read_output(finished: CommandResult) -> bytes:
     output = finished.output
     if output.is_file_cut or output.file_error:
         raise FileError(
             "There are too many matches to count.", hint="Narrow the pattern, path or include."
         )
-    if not output.path:
-        return output.head + output.tail
-    with open(output.path, "rb") as stream:
-        content = stream.read()
-    os.unlink(output.path)
-    return content
+    content = output.head + output.tail
+    if output.path:
+        content = Path(output.path).read_bytes()
+        os.unlink(output.path)
+    counts, lines = _by_file(content, pattern, most)
+    raw_lines = (raw for path in batch for raw in lines.get(path, ()))
+    return sum(counts.values()), [_parse_line(raw) for raw in islice(raw_lines, most)]
 
 
 _MATCH, _CONTEXT = b'{"type":"match",', b'{"type":"context",'

@@ -200,21 +200,17 @@ def _duckduckgo_hits(status: int, body: bytes) -> Sequence[SearchHit]:
     results = document.query(".result")
     if not results:
         raise ValueError("neither results nor the note that there are none")
-    return [hit for each in results if (hit := _duckduckgo_hit(each)) is not None]
-
-
-def _duckduckgo_hit(result: Any) -> SearchHit | None:
-    link = result.query_one("a.result__a")
-    classes = (result.attrs.get("class") or "").split()
-    url = _resolve_redirect((link.attrs.get("href") or "") if link is not None else "")
-    if not url or "result--ad" in classes:
-        return None
-    snippet = result.query_one(".result__snippet")
-    title, text = (
-        str(element.to_text(separator="", strip=False)) if element is not None else ""
-        for element in (link, snippet)
-    )
-    return SearchHit(title=title, url=url, snippet=text)
+    hits: list[SearchHit] = []
+    for result in results:
+        link, snippet = result.query_one("a.result__a"), result.query_one(".result__snippet")
+        url = _resolve_redirect((link.attrs.get("href") or "") if link is not None else "")
+        if url and "result--ad" not in (result.attrs.get("class") or "").split():
+            title, text = (
+                str(element.to_text(separator="", strip=False)) if element is not None else ""
+                for element in (link, snippet)
+            )
+            hits.append(SearchHit(title=title, url=url, snippet=text))
+    return hits
 
 
 def _resolve_redirect(href: str) -> str:
