@@ -11,10 +11,10 @@ caller has tried `json.loads` before. Time is linear in the length of the text.
 
 import json
 import re
-from typing import Any, Literal, NoReturn
-
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.text import truncate
+from typing import Any, Literal, NoReturn
+
 
 _MOST_PARTS = 50_000
 """Longer texts of many small values are refused, because reading them would take seconds."""
@@ -179,7 +179,10 @@ class _Reader:
         found: list[tuple[int, Any]] = []
         while not found or self._is_another():
             found.append((self.at, self._value(0)))
-        after = self._after()
+        after = self._without_tags(self.text[self.at :], _FENCE_AFTER).strip().lstrip(")").strip()
+        is_remark = after[:1].isupper() and after[-1] in ".!?" and _is_sentence(after)
+        if after and not (after.isascii() and is_remark):
+            self._refuse("there is text after the object", self.at)
         value = self._one_of(found)
         self._check_backslashes()
         if self.is_closed and (len(found) > 1 or not value):
@@ -234,13 +237,6 @@ class _Reader:
         if not is_heading or not _is_sentence(said):
             self._refuse("there is text before the object", begin)
         return plain
-
-    def _after(self) -> str:
-        after = self._without_tags(self.text[self.at :], _FENCE_AFTER).strip().lstrip(")").strip()
-        is_remark = after[:1].isupper() and after[-1] in ".!?" and _is_sentence(after)
-        if after and not (after.isascii() and is_remark):
-            self._refuse("there is text after the object", self.at)
-        return after
 
     def _without_tags(self, text: str, fence: re.Pattern[str]) -> str:
         if len(text) > _LONGEST_AROUND:
@@ -440,23 +436,20 @@ class _Reader:
             wrong = {each for each in escapes if each not in valid and len(each) == 1}
             if wrong and (_DRIVE.match(body) or not wrong.isdisjoint(_ONLY_LITERAL)):
                 return self._with_literal_backslashes(body, escapes, begin)
-            self._note_needless(wrong, escapes, body, begin)
+            bare = _ESCAPE.sub("", body)
+            for mark in sorted(wrong):
+                is_bare = mark in bare or (mark == "_" and ("\n" in bare or "n" in escapes))
+                if not wrong <= _NO_MEANING or is_bare or "\\\\" in body:
+                    self._refuse_escape(wrong - _NO_MEANING or {mark}, begin)
+                self.slips["wrong escape"] = None
+                self.notes[f"`\\{mark}` was read as `{mark}`; a backslash is `\\\\` in JSON."] = (
+                    None
+                )
             decoded = _unescaped(re.sub(r'\\(.)|"', _as_json, body, flags=re.DOTALL))
         if decoded is None:
             self._refuse("a backslash is wrong: write `\\\\` for a backslash", begin)
         self._has_escapes |= _ESCAPES_LINE_OR_SELF.search(body) is not None
         return decoded
-
-    def _note_needless(self, wrong: set[str], escapes: set[str], body: str, begin: int) -> None:
-        """Note escapes by habit, such as `\\'`; refuse others that JSON does not have."""
-        if unclear := wrong - _NO_MEANING:
-            self._refuse_escape(unclear, begin)
-        bare = _ESCAPE.sub("", body)
-        for mark in sorted(wrong):
-            if mark in bare or "\\\\" in body or (mark == "_" and ("\n" in bare or "n" in escapes)):
-                self._refuse_escape({mark}, begin)
-            self.slips["wrong escape"] = None
-            self.notes[f"`\\{mark}` was read as `{mark}`; a backslash is `\\\\` in JSON."] = None
 
     def _with_literal_backslashes(self, body: str, escapes: set[str], begin: int) -> str:
         """Return a regular expression or a Windows path whose backslashes were not doubled."""

@@ -7,6 +7,7 @@ instructions to programs.
 import re
 import secrets
 from collections.abc import Iterator
+from contextlib import suppress
 from itertools import islice
 from typing import Any
 
@@ -47,7 +48,10 @@ def html_to_markdown(html: str, source: ParsedUrl) -> Article:
     page: Any = JustHTML(_LOOSE_BRACKET.sub("&lt;", start), sanitize=False, scripting_enabled=False)
     title = page.query_one("title")
     heading = " ".join(title.to_text().split()) if title is not None else ""
-    base = _base(page, source)
+    base, base_element = source, page.query_one("base")
+    if base_element is not None and base_element.attrs.get("href"):
+        with suppress(ToolFailed):
+            base = parse_reference(base_element.attrs["href"], source)
     converter = TableConverter()
     tables: list[Any] = []
     outer_tables: set[int] = set()
@@ -55,7 +59,12 @@ def html_to_markdown(html: str, source: ParsedUrl) -> Article:
         if element.name == "a":
             _make_absolute(element, base)
         elif element.name == "img":
-            _replace_image(element)
+            words = " ".join((element.attrs.get("alt") or "").split())
+            element.name, element.attrs = "span", {}
+            if words:
+                shown = Text(f"(image: {words})")
+                shown.parent = element
+                element.children = [shown]
         elif element.name == "table":
             tables.append(element)
             outer_tables.add(id(outer_table))
@@ -101,15 +110,6 @@ def _is_shown(node: Any) -> bool:
     )
 
 
-def _base(page: Any, source: ParsedUrl) -> ParsedUrl:
-    element = page.query_one("base")
-    href = element.attrs.get("href") if element is not None else None
-    try:
-        return parse_reference(href, source) if href else source
-    except ToolFailed:
-        return source
-
-
 def _make_absolute(link: Any, base: ParsedUrl) -> None:
     """Make a link's URL absolute; replace a link within the page by its text."""
     href = (link.attrs.get("href") or "").strip()
@@ -123,15 +123,6 @@ def _make_absolute(link: Any, base: ParsedUrl) -> None:
         return
     is_plain = re.fullmatch(r"[A-Za-z0-9._~:/?@!$&'*+,;=%-]{1,200}", fragment)
     link.attrs = {"href": f"{target}#{fragment}" if is_plain else str(target)}
-
-
-def _replace_image(image: Any) -> None:
-    words = " ".join((image.attrs.get("alt") or "").split())
-    image.name, image.attrs = "span", {}
-    if words:
-        text = Text(f"(image: {words})")
-        text.parent = image
-        image.children = [text]
 
 
 def _main_part(page: Any) -> Any:
