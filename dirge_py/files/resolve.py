@@ -12,7 +12,7 @@ import os
 import stat
 import sys
 from collections.abc import Iterator
-from typing import Literal
+from typing import Any, Literal
 
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.types.errors import FileError
@@ -188,15 +188,10 @@ def open_regular(anchor: int, relative: str, shown: str) -> tuple[int, os.stat_r
     raise FileError(f"{shown} is not a regular file.", hint="Only regular files can be opened.")
 
 
-def _load_syscall() -> "ctypes._FuncPointer | None":
-    if not sys.platform.startswith("linux"):
-        return None
-    call = ctypes.CDLL(None, use_errno=True).syscall
-    call.restype = ctypes.c_long
-    return call
-
-
-_syscall = _load_syscall()
+_syscall: Any = None
+if sys.platform.startswith("linux"):
+    _syscall = ctypes.CDLL(None, use_errno=True).syscall
+    _syscall.restype = ctypes.c_long
 
 
 def _openat2(anchor: int, relative: str, flags: int) -> int | None:

@@ -96,7 +96,7 @@ class TreeHash:
         return hashed
 
     def _digest(self, anchor: int, path: str, is_stopped: Callable[[], bool]) -> "_Known | None":
-        """Hash one path; None if it is no file or link. Raises OSError if it cannot be read."""
+        """Hash one path; None if it is no file or link. Raises OSError if it can't be read."""
         full = f"{self._root}/{path}"
         try:
             status = os.lstat(full)
@@ -110,7 +110,22 @@ class TreeHash:
         known = self._known.get(path)
         if known is not None and known.is_settled and known.stamp == _stamp_of(status):
             return known
-        return _of_file(anchor, path, is_stopped)
+        began_ns = time.time_ns()
+        descriptor = open_beneath(anchor, path, FILE)
+        with open(descriptor, "rb", buffering=0) as stream:
+            status = os.fstat(descriptor)
+            if not stat.S_ISREG(status.st_mode):
+                raise OSError(errno.EINVAL, "no regular file any more")
+            kind = b"program\0" if status.st_mode & stat.S_IXUSR else b"file\0"
+            content = hashlib.sha256(kind)
+            while chunk := stream.read(_CHUNK_BYTES):
+                if is_stopped():
+                    break
+                content.update(chunk)
+            stamp = _stamp_of(status)
+            is_settled = max(status.st_mtime_ns, status.st_ctime_ns) < began_ns - SETTLED_NS
+            is_same = stamp == _stamp_of(os.fstat(descriptor))
+        return _Known(stamp, content.hexdigest(), is_settled=is_settled and is_same)
 
 
 def sha256_of_files(files: Mapping[str, str]) -> str:
@@ -119,26 +134,6 @@ def sha256_of_files(files: Mapping[str, str]) -> str:
     for path in sorted(files):
         whole.update(os.fsencode(path) + b"\0" + files[path].encode() + b"\n")
     return whole.hexdigest()
-
-
-def _of_file(anchor: int, path: str, is_stopped: Callable[[], bool]) -> _Known:
-    """Hash one file. Raises OSError if it cannot be read, or is a link now."""
-    began_ns = time.time_ns()
-    descriptor = open_beneath(anchor, path, FILE)
-    with open(descriptor, "rb", buffering=0) as stream:
-        status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode):
-            raise OSError(errno.EINVAL, "no regular file any more")
-        kind = b"program\0" if status.st_mode & stat.S_IXUSR else b"file\0"
-        content = hashlib.sha256(kind)
-        while chunk := stream.read(_CHUNK_BYTES):
-            if is_stopped():
-                break
-            content.update(chunk)
-        stamp = _stamp_of(status)
-        is_settled = max(status.st_mtime_ns, status.st_ctime_ns) < began_ns - SETTLED_NS
-        is_same = stamp == _stamp_of(os.fstat(descriptor))
-    return _Known(stamp, content.hexdigest(), is_settled=is_settled and is_same)
 
 
 def _stamp_of(status: os.stat_result) -> tuple[int, ...]:

@@ -70,16 +70,11 @@ def redacted(value: Any, redact: Callable[[str], str]) -> Any:
 
 
 def _spellings(secret: str) -> set[str]:
-    escaped = json.dumps(secret)[1:-1]
-    return {secret, escaped, quote(secret, safe=""), quote_plus(secret), *_base64_forms(secret)}
-
-
-def _base64_forms(secret: str) -> set[str]:
-    """Return the forms of `secret` inside base64, one for each of the three possible offsets.
+    """Return the forms of `secret` in JSON, in URLs, and inside base64, where it has three.
 
     Characters that also encode bits of the surrounding text are left out.
     """
-    forms = set()
+    forms = {secret, json.dumps(secret)[1:-1], quote(secret, safe=""), quote_plus(secret)}
     raw = secret.encode("utf-8", "surrogatepass")
     for shift in range(3):
         encoded = base64.b64encode(b"\0" * shift + raw).decode("ascii").rstrip("=")

@@ -12,9 +12,9 @@ import re
 import shlex
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from dirge_py.lib.lean_dataclass import dataclass
 from typing import Literal
 
-from dirge_py.lib.lean_dataclass import dataclass
 
 MAX_BYTES = 16 * 1024
 MAX_PARTS = 64
@@ -209,8 +209,12 @@ def _read_word(text: str, position: int, *, is_head: bool) -> tuple[Word, int]:
         raise NotPlain(_strange(text, end))
     if follower in ("<", ">") and raw.isdigit():
         raise NotPlain("it redirects to somewhere other than /dev/null")
-    if is_head:
-        _check_head(raw)
+    if is_head and raw in _RESERVED:
+        raise NotPlain(f"`{raw}` is a control structure")
+    if is_head and "=" in raw:
+        raise NotPlain("it sets a variable")
+    if is_head and not _HEAD.fullmatch(raw):
+        raise NotPlain("the name of a program is quoted or a pattern")
     value, has_glob = "", False
     for bare, single, double in _SEGMENT.findall(raw):
         if _TILDE.search(bare):
@@ -218,15 +222,6 @@ def _read_word(text: str, position: int, *, is_head: bool) -> tuple[Word, int]:
         has_glob = has_glob or any(char in bare for char in "*?[")
         value += bare or single or double
     return Word(value, has_glob), end
-
-
-def _check_head(raw: str) -> None:
-    if raw in _RESERVED:
-        raise NotPlain(f"`{raw}` is a control structure")
-    if "=" in raw:
-        raise NotPlain("it sets a variable")
-    if not _HEAD.fullmatch(raw):
-        raise NotPlain("the name of a program is quoted or a pattern")
 
 
 def _skip_blank(text: str, position: int, *, newlines: bool = False) -> int:

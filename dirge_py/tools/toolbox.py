@@ -134,10 +134,20 @@ class BoundTool:
         except ModelRetry:
             raise
         except DirgeError as error:
-            return _as_result(error)
-        if isinstance(result, str):
-            return text_result(result) if self.output_schema is None else _as_value(result)
-        return result
+            named = {} if type(error) is ToolFailed else {"exception": exception_names(error)}
+            if not isinstance(error, ToolFailed):
+                return text_result(error.in_one_line(), outcome="error", is_error=True, **named)
+            details = {**named, "outcome": error.outcome, **error.details}
+            return LoopToolResult(content=(TextBlock(str(error)),), details=details, is_error=True)
+        if not isinstance(result, str):
+            return result
+        if self.output_schema is None:
+            return text_result(result)
+        # The JSON value that the text is, or the text as the value.
+        value: Any = result
+        with suppress(ValueError, RecursionError):
+            value = json.loads(result)
+        return structured_result(value, result)
 
     def validate(self, arguments: Any) -> Mapping[str, Any]:
         """Return the arguments as they will be used; InvalidArguments has a text for the model."""
@@ -272,22 +282,6 @@ def _as_key(value: Any) -> Hashable:
 
 def _places(problems: Sequence[ArgumentProblem]) -> str:
     return ", ".join(f"`{'.'.join(map(str, each.path))}`" for each in problems)
-
-
-def _as_result(error: DirgeError) -> LoopToolResult:
-    named = {} if type(error) is ToolFailed else {"exception": exception_names(error)}
-    if isinstance(error, ToolFailed):
-        details = {**named, "outcome": error.outcome, **error.details}
-        return LoopToolResult(content=(TextBlock(str(error)),), details=details, is_error=True)
-    return text_result(error.in_one_line(), outcome="error", is_error=True, **named)
-
-
-def _as_value(text: str) -> LoopToolResult:
-    """Return the text with the JSON value that it is, or itself as the value."""
-    try:
-        return structured_result(json.loads(text), text)
-    except (ValueError, RecursionError):
-        return structured_result(text, text)
 
 
 def _first_required(tool: BoundTool) -> str:
