@@ -144,7 +144,11 @@ def _quotes(root: tree_sitter.Node, source: bytes, language: str) -> Iterator[Sy
             if source.startswith(b"/*", node.start_byte):
                 yield SyntaxFault(row, column, "the comment that begins with `/*` is never closed")
             quote = _lone_quote(node)
-            if quote is not None and _begins_string(quote, language):
+            is_string = language not in _WITH_MACROS
+            if quote is not None and language == "html":
+                # Only one after `=` begins a string, others are text.
+                is_string = quote.prev_sibling is not None and quote.prev_sibling.type == "="
+            if quote is not None and is_string:
                 yield _open_string(quote, source)
 
 
@@ -158,13 +162,6 @@ def _lone_quote(error: tree_sitter.Node) -> tree_sitter.Node | None:
         elif token and last.pop(token, None) is None:
             last[token] = child
     return min(last.values(), key=lambda node: node.start_byte, default=None)
-
-
-def _begins_string(quote: tree_sitter.Node, language: str) -> bool:
-    """Whether the quote begins a string. In HTML only one after `=` does, others are text."""
-    if language == "html":
-        return quote.prev_sibling is not None and quote.prev_sibling.type == "="
-    return language not in _WITH_MACROS
 
 
 def _open_string(quote: tree_sitter.Node, source: bytes) -> SyntaxFault:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import BaseModel, ValidationError
 
 from dirge_py.agent_loop.interceptors import intercepted
+from dirge_py.agent_loop.tool_calls import refuse_constant
 from dirge_py.lib.identity_cache import IdentityCache
 from dirge_py.lib.nearest import nearest
 from dirge_py.lib.schemas import Path as SchemaPath
@@ -146,7 +147,7 @@ class BoundTool:
         # The JSON value that the text is, or the text as the value.
         value: Any = result
         with suppress(ValueError, RecursionError):
-            value = json.loads(result)
+            value = json.loads(result, parse_constant=refuse_constant)
         return structured_result(value, result)
 
     def validate(self, arguments: Any) -> Mapping[str, Any]:

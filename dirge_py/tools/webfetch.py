@@ -59,7 +59,11 @@ class WebfetchTool(Tool[WebfetchArgs]):
         total = len(page.text)
         if args.offset >= total:
             raise ToolFailed(f"{page.target} has {total} characters: use a smaller offset.")
-        end = _end(page.text, args.offset, args.max_chars)
+        end = min(total, args.offset + args.max_chars)
+        if end < total:
+            # At the last line end in the last fifth, if there is one.
+            line_end = page.text.rfind("\n", end - args.max_chars // 5, end)
+            end = line_end + 1 if line_end > args.offset else end
         heading = f"# {page.title}\n\n" if page.title and not args.offset else ""
         notes = [quote_untrusted(heading + page.text[args.offset : end], page.target.url)]
         if end < total:
@@ -84,12 +88,3 @@ TOOL = WebfetchTool()
 def _web(ctx: ToolContext) -> WebService:
     assert ctx.services.web is not None
     return ctx.services.web
-
-
-def _end(text: str, start: int, most: int) -> int:
-    """Return where to stop: at the last line end in the last fifth, if there is one."""
-    end = start + most
-    if end >= len(text):
-        return len(text)
-    line_end = text.rfind("\n", end - most // 5, end)
-    return line_end + 1 if line_end > start else end

@@ -487,6 +487,17 @@ async def test_a_string_counts_as_the_json_it_is(boxed: Boxed) -> None:
     assert (result.details["structured"], result.text) == ({"n": 2}, '{"n": 2}')
 
 
+async def test_a_string_that_python_alone_reads_as_json_stays_text(boxed: Boxed) -> None:
+    @tool(output_schema={"type": "string"})
+    def look() -> str:
+        """Look."""
+        return "NaN"
+
+    [result] = (await called(boxed(look), "look")).results
+
+    assert (result.is_error, result.details["structured"]) == (False, "NaN")
+
+
 async def test_errors_of_a_tool_are_not_checked(boxed: Boxed) -> None:
     @tool(output_schema=SCHEMA)
     def look() -> Any:

@@ -188,26 +188,25 @@ class PatchPlanner:
 
 def _final_change(file: _PlannedFile) -> PlannedChange:
     source = file.moved_from if file.before is None else None
+    origin = source or file
+    old, new = origin.old, file.content
+    if file.is_moved and new is None:
+        diff = FileDiff(text="", added=0, removed=0)
+    elif source is not None and old == new:
+        text = f"rename from {source.shown}\nrename to {file.shown}"
+        diff = FileDiff(text=text, added=0, removed=0)
+    elif b"\0" in (old or b"")[:_SNIFFED] + (new or b"")[:_SNIFFED]:
+        diff = FileDiff(text=f"Binary file {file.shown} differs", added=0, removed=0)
+    else:
+        diff = diff_of_texts(old, new, path=origin.shown, new_path=file.shown)
     return PlannedChange(
         path=file.path,
         shown=file.shown,
         before=file.before,
-        after=file.content,
-        diff=_diff(file, source or file),
+        after=new,
+        diff=diff,
         moved_from=source.path if source is not None else None,
     )
-
-
-def _diff(file: _PlannedFile, source: _PlannedFile) -> FileDiff:
-    old, new = source.old, file.content
-    if file.is_moved and new is None:
-        return FileDiff(text="", added=0, removed=0)
-    if source is not file and old == new:
-        text = f"rename from {source.shown}\nrename to {file.shown}"
-        return FileDiff(text=text, added=0, removed=0)
-    if b"\0" in (old or b"")[:_SNIFFED] + (new or b"")[:_SNIFFED]:
-        return FileDiff(text=f"Binary file {file.shown} differs", added=0, removed=0)
-    return diff_of_texts(old, new, path=source.shown, new_path=file.shown)
 
 
 def _require_existing(file: _PlannedFile) -> None:

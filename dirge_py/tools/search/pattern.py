@@ -185,17 +185,13 @@ def _component(part: str) -> str:
     for token in _GLOB_TOKEN.findall(part):
         if token.startswith("*"):
             runs.append("")
+        elif token == "?":
+            runs[-1] += "[^/]"
+        elif len(token) > 1 and token.startswith("["):
+            inside = re.sub(r"([\\\[&~|^])", r"\\\1", token[1:-1].removeprefix("!"))
+            runs[-1] += f"(?!/)[{'^' if token[1] == '!' else ''}{inside}]"
         else:
-            runs[-1] += _translate_token(token)
+            runs[-1] += re.escape(token[1:] if len(token) > 1 else token)
     first, *middle = runs
     last = f"[^/]*{middle.pop()}" if middle else ""
     return first + "".join(f"(?>[^/]*?{each})" for each in middle if each) + last
-
-
-def _translate_token(token: str) -> str:
-    if token == "?":
-        return "[^/]"
-    if len(token) > 1 and token.startswith("["):
-        inside = re.sub(r"([\\\[&~|^])", r"\\\1", token[1:-1].removeprefix("!"))
-        return f"(?!/)[{'^' if token[1] == '!' else ''}{inside}]"
-    return re.escape(token[1:] if len(token) > 1 else token)

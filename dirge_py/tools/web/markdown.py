@@ -44,7 +44,11 @@ class Article:
 
 def html_to_markdown(html: str, source: ParsedUrl) -> Article:
     """Return the readable part of a page from `source`, with absolute links. Use a thread."""
-    start, is_whole = _start(html)
+    # Scripts and styles are most of many long pages.
+    full = _PROGRAM.sub("", html) if len(html) > MAX_CHARS else html
+    start = full[:MAX_CHARS]
+    if too_many := next(islice(_ELEMENT.finditer(start), MAX_ELEMENTS, None), None):
+        start = start[: too_many.start()]
     page: Any = JustHTML(_LOOSE_BRACKET.sub("&lt;", start), sanitize=False, scripting_enabled=False)
     title = page.query_one("title")
     heading = " ".join(title.to_text().split()) if title is not None else ""
@@ -72,18 +76,7 @@ def html_to_markdown(html: str, source: ParsedUrl) -> Article:
         converter.extract(table, holds_tables=id(table) in outer_tables)
     text = converter.restore(_main_part(page).to_markdown())
     text = _EMPTY_LINES.sub("\n\n", text).strip()
-    return Article(title=heading, text=text, is_whole=is_whole)
-
-
-def _start(html: str) -> tuple[str, bool]:
-    """Return the part of `html` that is parsed, and whether that is all of it."""
-    if len(html) > MAX_CHARS:
-        # Scripts and styles are most of many long pages.
-        html = _PROGRAM.sub("", html)
-    start = html[:MAX_CHARS]
-    too_many = next(islice(_ELEMENT.finditer(start), MAX_ELEMENTS, None), None)
-    start = start if too_many is None else start[: too_many.start()]
-    return start, len(start) == len(html)
+    return Article(title=heading, text=text, is_whole=len(start) == len(full))
 
 
 def _visible(root: Any) -> Iterator[tuple[Any, Any]]:
