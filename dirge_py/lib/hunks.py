@@ -81,7 +81,7 @@ def join_near(stretches: Iterable[Stretch], most_between: int) -> Iterator[Hunk]
 
 def lines_of(text: str) -> list[str]:
     """Return the lines of a text with their ends. Only a line feed ends one."""
-    return io.StringIO(text).readlines()
+    return list(io.StringIO(text))
 
 
 def find_differences(
