@@ -194,24 +194,18 @@ def sync_folder(folder: int) -> None:
             raise
 
 
-def hint_of(error: OSError) -> str:
-    """Return what to do about a file that could not be written."""
-    if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return "Nothing was changed. Free some space, then try again."
-    if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
-        return "Nothing was changed. The file and its folder must be writable."
-    return "Nothing was changed."
-
-
 @contextlib.contextmanager
 def reporting_unwritten(place: FileLocation) -> Iterator[None]:
     """Raise FileError for an OSError in the block: the file at `place` was not written."""
     try:
         yield
     except OSError as error:
-        raise FileError(
-            f"{place.shown} was not written: {reason_of(error)}.", hint=hint_of(error)
-        ) from error
+        hint = "Nothing was changed."
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            hint += " Free some space, then try again."
+        elif error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+            hint += " The file and its folder must be writable."
+        raise FileError(f"{place.shown} was not written: {reason_of(error)}.", hint=hint) from error
 
 
 def replace(

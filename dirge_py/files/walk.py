@@ -42,7 +42,12 @@ def parse_ignore_file(base: str, content: bytes) -> IgnoreRules:
     try:
         return IgnoreRules(base, _spec_of(line.rstrip("\r") for line in lines))
     except ValueError:
-        return IgnoreRules(base, _spec_of(filter(_is_valid, lines)))
+        valid: list[str] = []
+        for line in lines:
+            with suppress(ValueError):
+                _spec_of([line])
+                valid.append(line)
+        return IgnoreRules(base, _spec_of(valid))
 
 
 def ignored_by(rules: Sequence[IgnoreRules], real: str, *, is_folder: bool) -> bool:
@@ -65,13 +70,6 @@ def _rules_within(
             with suppress(OSError, FileError):
                 rules.append(parse_ignore_file(real, read(name)))
     return rules
-
-
-def _is_valid(line: str) -> bool:
-    with suppress(ValueError):
-        _spec_of([line])
-        return True
-    return False
 
 
 def _spec_of(lines: Iterable[str]) -> "GitIgnoreSpec":

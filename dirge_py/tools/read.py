@@ -98,7 +98,13 @@ def _read(args: ReadArgs, ctx: ToolContext) -> LoopToolResult:
             return text_result(_render(args, window, str(window.total)) + note, path=path)
         if _looks_binary(head):
             remember_bytes()
-            raise _binary_error(args.path, head, status.st_size)
+            binary, hint = kind_of_binary(head), "Use a command that knows its format."
+            what = f": {binary}" if binary else ""
+            if not binary and b"\0" not in head:
+                what = ", or text in an encoding other than UTF-8"
+                hint = "For text, convert it with `iconv` in a command."
+            size = status.st_size
+            raise FileError(f"{args.path} is a binary file{what} ({size} bytes).", hint=hint)
         stop_after = None if is_editable else _COUNTED_BEYOND
         sha256 = scan(stream, window, stop_after=stop_after, is_aborted=lambda: ctx.signal.aborted)
         if is_editable and sha256 is not None:
@@ -133,15 +139,6 @@ def _store_asset(
         name = os.path.basename(path)
         block = DocumentBlock(asset_id=asset_id, media_type=kind.media_type, name=name)
     return LoopToolResult(content=(words, block), details={"outcome": "ok", "path": path})
-
-
-def _binary_error(shown: str, head: bytes, size: int) -> FileError:
-    kind = kind_of_binary(head)
-    what, hint = f": {kind}" if kind else "", "Use a command that knows its format."
-    if not kind and b"\0" not in head:
-        what = ", or text in an encoding other than UTF-8"
-        hint = "For text, convert it with `iconv` in a command."
-    return FileError(f"{shown} is a binary file{what} ({size} bytes).", hint=hint)
 
 
 def _require_file(args: ReadArgs, located: LocatedPath, ctx: ToolContext) -> None:
