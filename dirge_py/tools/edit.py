@@ -50,7 +50,7 @@ class EditToolArgs(ToolArgs):
                 old=each.old_text,
                 new=each.new_text,
                 replace_all=each.replace_all or self.replace_all,
-                name=f"edits[{number}]",
+                prefix=f"edits[{number}]: ",
             )
             for number, each in enumerate(self.edits)
         ]

@@ -61,17 +61,15 @@ class TextDocument:
         return self._mark_length + position + bisect.bisect_left(self._dropped, position)
 
     def _with_line_ends(self, replacement: Replacement) -> bytes:
-        if b"\n" not in replacement.text or not self._ends_with_crlf(replacement.start):
+        """Return the text with CRLF if the line has it, or before a last one without end."""
+        if b"\n" not in replacement.text:
             return replacement.text
-        return replacement.text.replace(b"\n", b"\r\n")
-
-    def _ends_with_crlf(self, position: int) -> bool:
-        """Whether the line ends with CRLF; for a last line without an end, the one before it."""
-        end = self.view.find(b"\n", position)
+        end = self.view.find(b"\n", replacement.start)
         if end < 0:
-            end = self.view.rfind(b"\n", 0, position)
+            end = self.view.rfind(b"\n", 0, replacement.start)
         index = bisect.bisect_left(self._dropped, end)
-        return end >= 0 and self._dropped[index : index + 1] == [end]
+        has_crlf = end >= 0 and self._dropped[index : index + 1] == [end]
+        return replacement.text.replace(b"\n", b"\r\n") if has_crlf else replacement.text
 
 
 def normalize_newlines(text: str) -> bytes:

@@ -46,12 +46,8 @@ class TextEdit:
     """The text that takes its place."""
     replace_all: bool = False
     """Replace it wherever it occurs; otherwise it must occur once."""
-    name: str = ""
-    """The name of this edit in errors, such as `edits[0]`; "" for the only one."""
-
-    @property
-    def prefix(self) -> str:
-        return f"{self.name}: " if self.name else ""
+    prefix: str = ""
+    """What errors about it begin with, such as `edits[0]: `; "" for the only one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
