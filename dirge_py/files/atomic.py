@@ -128,7 +128,20 @@ def fill(
     if like is None:
         os.fchmod(descriptor, 0o666 & ~_UMASK if mode is None else mode)
     else:
-        _copy_standing(place, descriptor, like)
+        new = os.fstat(descriptor)
+        if (new.st_uid, new.st_gid) != (like.st_uid, like.st_gid):
+            try:
+                os.fchown(descriptor, like.st_uid, like.st_gid)
+            except PermissionError:
+                raise OwnerLost from None
+        if hasattr(os, "listxattr"):
+            # The kernel owns some namespaces; attributes that cannot be copied are left out.
+            old = place.open(place.name, os.O_RDONLY)
+            with closing_descriptor(old), contextlib.suppress(OSError):
+                for attribute in os.listxattr(old):
+                    with contextlib.suppress(OSError):
+                        os.setxattr(descriptor, attribute, os.getxattr(old, attribute))
+        os.fchmod(descriptor, stat.S_IMODE(like.st_mode))
     os.fsync(descriptor)
 
 
@@ -152,23 +165,6 @@ def refuse_shared(place: FileLocation, old: os.stat_result) -> None:
             "to another user, so the others would change with it.",
             hint="Nothing was changed. Write a new file, or ask the user to change this one.",
         )
-
-
-def _copy_standing(place: FileLocation, descriptor: int, old: os.stat_result) -> None:
-    """Give the new file the old one's owner, extended attributes and mode."""
-    new = os.fstat(descriptor)
-    if (new.st_uid, new.st_gid) != (old.st_uid, old.st_gid):
-        try:
-            os.fchown(descriptor, old.st_uid, old.st_gid)
-        except PermissionError:
-            raise OwnerLost from None
-    if hasattr(os, "listxattr"):
-        # The kernel owns some namespaces; attributes that cannot be copied are left out.
-        with open(place.open(place.name, os.O_RDONLY), "rb") as file, contextlib.suppress(OSError):
-            for attribute in os.listxattr(file.fileno()):
-                with contextlib.suppress(OSError):
-                    os.setxattr(descriptor, attribute, os.getxattr(file.fileno(), attribute))
-    os.fchmod(descriptor, stat.S_IMODE(old.st_mode))
 
 
 def _write_checked(descriptor: int, content: bytes) -> None:

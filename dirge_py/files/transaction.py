@@ -199,11 +199,10 @@ def roll_back_leftovers(folder: Path, concerns: Callable[[str], bool]) -> list[s
         return []
     notices: list[str] = []
     for name in names:
-        with contextlib.suppress(OSError), _locked(folder / name) as lines:
-            entries = _entries(lines)
+        with contextlib.suppress(OSError), _locked(folder / name) as (entries, is_done):
             if entries and not any(concerns(entry.real) for entry in entries):
                 continue
-            new_notices, is_stuck = _finish(entries, is_done=lines[1:] == [_DONE])
+            new_notices, is_stuck = _finish(entries, is_done=is_done)
             if not is_stuck:
                 (folder / name).unlink()
             notices += new_notices
@@ -211,20 +210,20 @@ def roll_back_leftovers(folder: Path, concerns: Callable[[str], bool]) -> list[s
 
 
 @contextlib.contextmanager
-def _locked(path: Path) -> Iterator[list[bytes]]:
-    """Yield the lines of a journal that no other process uses; OSError if one does."""
+def _locked(path: Path) -> Iterator[tuple[list[RollbackEntry], bool]]:
+    """Yield the entries of a journal, and whether its change was complete.
+
+    An incomplete journal has no entries: no file was changed then. Raises OSError if another
+    process uses it.
+    """
     descriptor = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     with closing_descriptor(descriptor):
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        yield path.read_bytes().splitlines(keepends=True)
-
-
-def _entries(lines: Sequence[bytes]) -> list[RollbackEntry]:
-    """Parse the entries; empty for an incomplete journal, because no file was changed then."""
-    try:
-        return [RollbackEntry(**each) for each in json.loads(lines[0])]
-    except (IndexError, ValueError, TypeError):
-        return []
+        lines = path.read_bytes().splitlines(keepends=True)
+        entries: list[RollbackEntry] = []
+        with contextlib.suppress(IndexError, ValueError, TypeError):
+            entries = [RollbackEntry(**each) for each in json.loads(lines[0])]
+        yield entries, lines[1:] == [_DONE]
 
 
 def _finish(entries: Sequence[RollbackEntry], *, is_done: bool) -> tuple[list[str], bool]:

@@ -77,7 +77,12 @@ class WorkingCopy:
         wanted = sorted(set(paths))
         copied = CopyResult()
         try:
-            self._check_space(wanted)
+            needed = 0
+            for path in wanted:
+                with contextlib.suppress(OSError, ValueError):
+                    needed += os.lstat(f"{self._source}/{path}").st_blocks * 512
+            if needed + _SPARE_BYTES > shutil.disk_usage(self._target).free:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             with closing_descriptor(open_folder_handle(self._source)) as anchor:
                 for path in wanted:
                     if is_stopped():
@@ -102,14 +107,6 @@ class WorkingCopy:
         """Create these folders in the copy. Raises OSError."""
         for path in folders:
             os.makedirs(os.path.join(self._target, path), exist_ok=True)
-
-    def _check_space(self, paths: Sequence[str]) -> None:
-        needed = 0
-        for path in paths:
-            with contextlib.suppress(OSError, ValueError):
-                needed += os.lstat(f"{self._source}/{path}").st_blocks * 512
-        if needed + _SPARE_BYTES > shutil.disk_usage(self._target).free:
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     def _copy(
         self, anchor: int, path: str, copied: CopyResult, is_stopped: Callable[[], bool]

@@ -91,7 +91,15 @@ class WebSearch:
                 outcome="timeout",
             ) from None
         if status >= 300:
-            raise ToolFailed(self._describe_refusal(status, body))
+            advice = "Search in other words, or later."
+            if status < 400:
+                advice = "It has moved: the user must set `search_url` under `[web]`."
+            elif status in (401, 402, 403):
+                advice = self.backend.on_refusal
+            elif status == 429:
+                advice = "It is rate limited. Continue without it, or search later."
+            said = f": {text}" if (text := self._excerpt(body)) else ""
+            raise ToolFailed(f"{self.name} ({self.host}) answered {status}{said}. {advice}")
         try:
             hits = self.backend.hits(status, body)
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
@@ -111,17 +119,6 @@ class WebSearch:
         if not is_whole:
             raise ToolFailed(f"{self.name} sent more than {_MAX_BYTES} bytes. Ask for less.")
         return status, body
-
-    def _describe_refusal(self, status: int, body: bytes) -> str:
-        advice = "Search in other words, or later."
-        if status < 400:
-            advice = "It has moved: the user must set `search_url` under `[web]`."
-        elif status in (401, 402, 403):
-            advice = self.backend.on_refusal
-        elif status == 429:
-            advice = "It is rate limited. Continue without it, or search later."
-        text = self._excerpt(body)
-        return f"{self.name} ({self.host}) answered {status}{f': {text}' if text else ''}. {advice}"
 
     def _excerpt(self, body: bytes) -> str:
         """Return the beginning of the service's answer, without the key."""
