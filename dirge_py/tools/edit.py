@@ -67,7 +67,13 @@ class EditTool(Tool[EditToolArgs]):
             return arguments
         if isinstance(edits := arguments.get("edits"), list):
             arguments = {**arguments, "edits": [rename_keys(each, _NAMES) for each in edits]}
-        return _without_empty_form(arguments)
+        # Some models fill in every field: an empty form beside a full one is dropped.
+        unused: set[str] = set()
+        if arguments.get("edits") and not (arguments.get("old_text") or arguments.get("new_text")):
+            unused = {"old_text", "new_text"}
+        elif arguments.get("edits") == [] and "old_text" in arguments:
+            unused = {"edits"}
+        return {key: value for key, value in arguments.items() if key not in unused}
 
     def claims(self, args: EditToolArgs, ctx: ToolContext) -> Sequence[Claim]:
         path = ctx.absolute(args.path)
@@ -79,16 +85,6 @@ class EditTool(Tool[EditToolArgs]):
     async def run(self, args: EditToolArgs, ctx: ToolContext) -> LoopToolResult:
         plan, applied = await in_thread(ctx.signal, _apply, args, ctx)
         return applied.result(_report(args, plan, applied), path=ctx.absolute(args.path))
-
-
-def _without_empty_form(arguments: dict[str, Any]) -> dict[str, Any]:
-    """Drop an empty form beside a full one: some models fill in every field."""
-    unused: set[str] = set()
-    if arguments.get("edits") and not (arguments.get("old_text") or arguments.get("new_text")):
-        unused = {"old_text", "new_text"}
-    elif arguments.get("edits") == [] and "old_text" in arguments:
-        unused = {"edits"}
-    return {key: value for key, value in arguments.items() if key not in unused}
 
 
 def _plan(

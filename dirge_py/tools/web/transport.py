@@ -54,8 +54,16 @@ class GuardedTransport:
         proxy = None if self.reach.is_private(target) else self.proxy
         # A proxy can't get the address: certificates are checked for the name that it gets.
         hosts = [target.host] if proxy else _to_try(addresses)
+        needs_tls = target.scheme == "https" or (proxy or "").startswith("https")
         try:
-            async with self._connection(target, proxy) as connection:
+            # The certificates take 30 ms to load, so only https loads them.
+            if needs_tls and self.tls is None:
+                self.tls = httpx.create_ssl_context()
+            # The library's client is not used: it keeps cookies, and parses redirects even when it
+            # does not follow them.
+            async with httpx.AsyncHTTPTransport(
+                verify=self.tls or False, trust_env=False, limits=_ONE_CONNECTION, proxy=proxy
+            ) as connection:
                 outgoing = outgoing or OutgoingRequest()
                 *others, last = [self._request(target, outgoing, host) for host in hosts]
                 for each in others:
@@ -87,16 +95,6 @@ class GuardedTransport:
             headers={"Host": target.authority, **outgoing.headers},
             content=outgoing.body or None,
             extensions=extensions,
-        )
-
-    def _connection(self, target: ParsedUrl, proxy: str | None) -> httpx.AsyncHTTPTransport:
-        # The library's client is not used: it keeps cookies, and parses redirects even when it does
-        # not follow them. The certificates take 30 ms to load, so only https loads them.
-        needs_tls = target.scheme == "https" or (proxy or "").startswith("https")
-        if needs_tls and self.tls is None:
-            self.tls = httpx.create_ssl_context()
-        return httpx.AsyncHTTPTransport(
-            verify=self.tls or False, trust_env=False, limits=_ONE_CONNECTION, proxy=proxy
         )
 
 
