@@ -52,7 +52,8 @@ class RealFolders:
         if folder not in self._known:
             above, name = os.path.split(folder)
             leads_on = name not in ("", ".", "..") and self.holds(above)
-            self._known[folder] = leads_on and _is_folder(f"{self._root}/{folder}")
+            path = f"{self._root}/{folder}"
+            self._known[folder] = leads_on and os.path.isdir(path) and not os.path.islink(path)
         return self._known[folder]
 
 
@@ -138,10 +139,3 @@ def sha256_of_files(files: Mapping[str, str]) -> str:
 
 def _stamp_of(status: os.stat_result) -> tuple[int, ...]:
     return status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino
-
-
-def _is_folder(path: str) -> bool:
-    try:
-        return stat.S_ISDIR(os.lstat(path).st_mode)
-    except (OSError, ValueError):
-        return False

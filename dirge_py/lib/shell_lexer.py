@@ -99,7 +99,12 @@ def lex(text: str) -> tuple[Part, ...]:
             raise NotPlain(f"it has more than {MAX_PARTS} commands or {MAX_WORDS} words")
         if position >= len(text):
             break
-        joint, position = _read_joint(text, position)
+        found = _OPERATOR.match(text, position)
+        if not found:
+            raise NotPlain(_strange(text, position))
+        joint = found.group()  # type: ignore[assignment]
+        # A separator followed by blank lines is still one separator.
+        position = _skip_blank(text, found.end(), newlines=joint in (";", "\n"))
     if not parts:
         raise NotPlain("it is empty")
     return tuple(parts)
@@ -185,18 +190,6 @@ def _read_part(text: str, start: int, joint: Joint) -> tuple[Part | None, int]:
         return None, position
     part = Part(words=tuple(words), joint=joint, text=text[begin:end], redirects=tuple(redirects))
     return part, position
-
-
-def _read_joint(text: str, position: int) -> tuple[Joint, int]:
-    found = _OPERATOR.match(text, position)
-    if not found:
-        raise NotPlain(_strange(text, position))
-    operator: Joint = found.group()  # type: ignore[assignment]
-    end = found.end()
-    if operator in (";", "\n"):
-        # A separator followed by blank lines is still one separator.
-        end = _skip_blank(text, end, newlines=True)
-    return operator, end
 
 
 def _read_word(text: str, position: int, *, is_head: bool) -> tuple[Word, int]:

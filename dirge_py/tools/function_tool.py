@@ -70,7 +70,10 @@ class FunctionTool(Tool[Any], Generic[P, R]):
         name = name or str(getattr(function, "__name__", ""))
         if not _NAME.fullmatch(name):
             raise TypeError(f"A tool cannot be named {name!r}: letters, digits, `_` and `-` only.")
-        annotations = _annotations(function, name)
+        try:
+            annotations = inspect.get_annotations(function, eval_str=True)
+        except Exception as error:
+            raise TypeError(f"The annotations of `{name}` cannot be read: {error}.") from error
         names = inspect.signature(function).parameters
         self._function, self._op, self._resource = function, op, resource
         self._description, self._available = description, available
@@ -197,13 +200,6 @@ def _host(resource: str) -> str:
         return urlsplit(resource).hostname or resource
     except ValueError:
         return resource
-
-
-def _annotations(function: Callable[..., Any], name: str) -> Mapping[str, Any]:
-    try:
-        return inspect.get_annotations(function, eval_str=True)
-    except Exception as error:
-        raise TypeError(f"The annotations of `{name}` cannot be read: {error}.") from error
 
 
 def _arguments(

@@ -2,11 +2,11 @@
 
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from dirge_py.files.versions import FileContent
 from dirge_py.files.workspace import CallFiles
 from dirge_py.tools.base import PathText, Tool, ToolArgs, ToolContext
 from dirge_py.tools.file_edits.diff import diff_of_texts
@@ -53,21 +53,17 @@ class WriteTool(Tool[WriteArgs]):
 def _apply(args: WriteArgs, path: str, ctx: ToolContext) -> AppliedChanges:
     planned = _plan_change(args, path, ctx.files)
     before = planned.before
-    was_known = before is None or _is_known(before, ctx.files)
+    was_known = before is None
+    if before is not None:
+        with suppress(FileError):
+            ctx.files.ledger.check_fresh(args.path, before)
+            was_known = True
     applied = apply_changes([planned], ctx)
     if before is not None and not was_known:
         # The model has not seen the text before the appended one, so the file does not count as
         # known: it could not replace anything in it.
         ctx.files.ledger.forget(before.real)
     return applied
-
-
-def _is_known(content: FileContent, files: CallFiles) -> bool:
-    try:
-        files.ledger.check_fresh(content.real, content)
-    except FileError:
-        return False
-    return True
 
 
 def _plan_change(args: WriteArgs, path: str, files: CallFiles) -> PlannedChange:

@@ -79,25 +79,23 @@ def _replacements(
     starts = list(accumulate((len(each) + 1 for each in file_lines), initial=0))
     if block.takes_end and not is_open:
         return (Replacement(0, starts[-1], b"\n".join(block.new)),)
-    return tuple(_replacement(starts, block.new, run, is_open=is_open) for run in block.runs)
-
-
-def _replacement(
-    starts: Sequence[int], new: Sequence[bytes], run: Stretch, *, is_open: bool
-) -> Replacement:
-    """Return one change; a line includes the line end after it, if there is one."""
-    text = b"\n".join(new[run.after_at : run.after_end])
-    is_last = run.before_end == len(starts) - 1
-    start, end = starts[run.before_at], starts[run.before_end] - 1
-    if run.before_at == run.before_end:
-        if is_last:
-            return Replacement(end, end, b"\n" + text)
-        return Replacement(start, start, text + b"\n")
-    if run.after_at < run.after_end:
-        return Replacement(start, end, text)
-    if is_last and is_open:
-        return Replacement(start - 1, end, b"")
-    return Replacement(start, end + 1, b"")
+    changes: list[Replacement] = []
+    for run in block.runs:
+        text = b"\n".join(block.new[run.after_at : run.after_end])
+        is_last = run.before_end == len(file_lines)
+        # A line includes the line end after it, if there is one.
+        start, end = starts[run.before_at], starts[run.before_end] - 1
+        if run.before_at == run.before_end and is_last:
+            changes.append(Replacement(end, end, b"\n" + text))
+        elif run.before_at == run.before_end:
+            changes.append(Replacement(start, start, text + b"\n"))
+        elif run.after_at < run.after_end:
+            changes.append(Replacement(start, end, text))
+        elif is_last and is_open:
+            changes.append(Replacement(start - 1, end, b""))
+        else:
+            changes.append(Replacement(start, end + 1, b""))
+    return tuple(changes)
 
 
 def _adapt_indentation(
