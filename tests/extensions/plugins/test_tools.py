@@ -55,6 +55,13 @@ def test_it_is_sequential_and_claims_to_be_a_plugin_unless_it_says_otherwise(
     assert open_one.claims({"key": "x"}) == [Claim("read", str(tmp_path / "x"))]
 
 
+def test_it_can_limit_and_describe_its_results(plugin_folder: PluginFolder, tmp_path: Path):
+    schema = {"type": "string"}
+    options: dict[str, Any] = {"max_result_chars": 20_000, "output_schema": schema}
+    [tool] = tools_of(plugin_folder, tmp_path, lookup, **options)
+    assert {name: getattr(tool, name) for name in options} == options
+
+
 @pytest.mark.parametrize("kind", ["plain", "async"])
 async def test_it_may_print_and_cannot_end_the_program(
     plugin_folder: PluginFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
