@@ -8,10 +8,6 @@ import os
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
-from functools import cached_property, partial
-from pathlib import Path
-from typing import Any, Protocol
-
 from dirge_py.config.schema import Config
 from dirge_py.context.attachments import Attacher
 from dirge_py.context.hooks import file_reader
@@ -31,18 +27,16 @@ from dirge_py.processes.runner import Shells
 from dirge_py.processes.sandbox.profile import NoSandbox, Sandbox
 from dirge_py.sdk.environment import ExecutionEnvironment, Workplace, open_fork_sandbox
 from dirge_py.sdk.explain import Explainer
-from dirge_py.sdk.guards import GuardedAttacher, GuardParts, Guards
+from dirge_py.sdk.guards import GuardParts, Guards, guarded_attach
 from dirge_py.sdk.options import BuildOptions
-from dirge_py.sdk.project_files import (
-    ProjectCopy,
-    TreeReader,
-    copy_project,
-    in_thread,
-    project_around,
-)
+from dirge_py.sdk.project_files import ProjectCopy, TreeReader, copy_project, in_thread, project_around
 from dirge_py.tools.todo_list import TodoList
 from dirge_py.tools.toolbox import Toolbox
 from dirge_py.types.questions import Asker
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any, Protocol
+
 
 _NO_ANCHORS = Anchors()
 
@@ -293,7 +287,7 @@ def work_environment(
     return WorkEnvironment(
         cwd=place.cwd,
         system_prompt=place.prompt.text,
-        attach=GuardedAttacher(attacher=attacher, gate=place.gate, asker=parent.asker).attach,
+        attach=guarded_attach(attacher, place.gate, parent.asker),
         gate=place.gate,
         explain=explainer.decide,
         shells=shells,

@@ -2,11 +2,8 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import field, replace
-from pathlib import Path
-from typing import Protocol, get_args
-
 from dirge_py.agent_loop.cancellation import timeout_interceptor
 from dirge_py.agent_loop.merge import compose
 from dirge_py.config.models import level_of, role_choice
@@ -16,27 +13,14 @@ from dirge_py.context.hooks import ContextHooks, for_fork
 from dirge_py.context.instructions import TouchedFolders
 from dirge_py.context.prompts import PromptBook
 from dirge_py.context.view import ContextParts
-from dirge_py.conversation.deps import RunSettings
+from dirge_py.conversation.deps import Pictures, RunSettings
 from dirge_py.conversation.extensions import ExtensionSet
 from dirge_py.extensions.plugins.registration import Plugins
 from dirge_py.guards.broken_answers import ask_again
 from dirge_py.guards.limits import LimitsInForce, Meter, SideUsage
-from dirge_py.guards.recovery import (
-    EscalationBudget,
-    announce_server_compaction,
-    escalate_on_failure,
-    resume_broken_answers,
-    shrink_on_overflow,
-)
+from dirge_py.guards.recovery import EscalationBudget, announce_server_compaction, escalate_on_failure, resume_broken_answers, shrink_on_overflow
 from dirge_py.guards.repetition import StormBreaker
-from dirge_py.guards.tool_hooks import (
-    end_at_fatal_errors,
-    hide_unavailable_tools,
-    limit_tool_calls,
-    limit_tool_retries,
-    offer_only,
-    redact_results,
-)
+from dirge_py.guards.tool_hooks import end_at_fatal_errors, hide_unavailable_tools, limit_tool_calls, limit_tool_retries, offer_only, redact_results
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.permission.authorizer import Authorizer
 from dirge_py.permission.engine import PermissionEngine, suggest_flags
@@ -50,6 +34,9 @@ from dirge_py.types.llm import RequestSettings
 from dirge_py.types.messages import Usage, UserMessage
 from dirge_py.types.questions import Asker, PermissionRequest
 from dirge_py.types.tools import Claim, Interceptor, ToolValidator
+from pathlib import Path
+from typing import Protocol, get_args
+
 
 
 class Clock(Protocol):
@@ -266,37 +253,31 @@ class Guards:
         return meter
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GuardedAttacher:
-    """Reads the files that a prompt mentions as `@path`, under the same rules as reads of calls."""
+def guarded_attach(
+    attacher: Attacher, gate: PermissionEngine, asker: Asker
+) -> Callable[[str, Pictures], Awaitable[UserMessage]]:
+    """Return a function that attaches the files which a prompt mentions as `@path`.
 
-    attacher: Attacher
-    """Reads the files."""
-    gate: PermissionEngine
-    """Judges whether they may be read."""
-    asker: Asker
-    """Asked about files that need permission."""
+    The rules for reads of calls hold for them. Its second argument holds pasted images by name. It
+    raises FileError: a file can't be read, or reading it is not allowed. Then send nothing.
+    """
+    cwd = str(attacher.cwd)
 
-    async def attach(self, text: str, pictures: Mapping[str, bytes]) -> UserMessage:
-        """Return `text` with its attachments; `pictures` holds pasted images by name.
+    async def attach(text: str, pictures: Pictures) -> UserMessage:
+        for written, path in mentions(text, attacher.cwd):
+            await check(written, path)
+        return await asyncio.to_thread(attacher.attach, text, pictures)
 
-        Raises FileError: a file can't be read, or reading it is not allowed. Then send nothing.
-        """
-        for written, path in mentions(text, self.attacher.cwd):
-            await self._check(written, path)
-        return await asyncio.to_thread(self.attacher.attach, text, pictures)
-
-    async def _check(self, written: str, path: Path) -> None:
-        claims = [Claim("read", str(path))]
-        decision = self.gate.decide(claims, str(self.attacher.cwd))
+    async def check(written: str, path: Path) -> None:
+        decision = gate.decide([Claim("read", str(path))], cwd)
         effect, policy = decision.effect, decision.policy
         if effect == "ask":
             request = PermissionRequest(
-                call_id="", tool_name="attach", claims=decision.claims, cwd=str(self.attacher.cwd)
+                call_id="", tool_name="attach", claims=decision.claims, cwd=cwd
             )
-            (answer,) = await self.asker.permission([request])
+            (answer,) = await asker.permission([request])
             effect, policy = ("allow" if answer.effect == "allow" else "deny"), "answer"
-        self.gate.history.record(
+        gate.history.record(
             tool="attach",
             call_id="",
             decision=decision,
@@ -311,3 +292,5 @@ class GuardedAttacher:
             f"@{written} was not attached: {decision.reason}.",
             hint=f"{flags} would allow it. " * bool(flags) + "Without the @ it is plain text.",
         )
+
+    return attach
