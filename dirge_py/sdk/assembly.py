@@ -19,7 +19,7 @@ from dirge_py.conversation.broadcaster import BackpressurePolicy
 from dirge_py.conversation.conversation import Conversation
 from dirge_py.conversation.deps import Pictures, WorkEnvironment
 from dirge_py.conversation.extensions import ExtensionSet
-from dirge_py.extensions.guardrails.checks import Guardrail, Verdict
+from dirge_py.extensions.guardrails.checks import Guardrail, NamedCheck, Verdict
 from dirge_py.extensions.guardrails.extension import Guardrails
 from dirge_py.files.log_file import keep_off_the_screen
 from dirge_py.files.workspace import Workspace
@@ -85,21 +85,15 @@ Checks: TypeAlias = Sequence[Check] | Mapping[GuardrailPlace, Sequence[Check]]
 """Checks by place; a sequence applies to all three: prompts, answers and tool results."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Function:
-    check: Callable[[str], Verdict | Awaitable[Verdict]]
-
-    @property
-    def name(self) -> str:
-        return getattr(self.check, "__name__", "check")
-
-
 def _guardrails(checks: Checks, notice: Callable[[str], None]) -> Guardrails:
     """The checks that a program gave its `Agent`."""
     places: tuple[GuardrailPlace, ...] = get_args(GuardrailPlace)
     given = checks if isinstance(checks, Mapping) else dict.fromkeys(places, checks)
     by_place = {
-        place: [_Function(each) if callable(each) else each for each in given.get(place, ())]
+        place: [
+            NamedCheck(getattr(each, "__name__", "check"), each) if callable(each) else each
+            for each in given.get(place, ())
+        ]
         for place in places
     }
     return Guardrails(by_place, notice)

@@ -12,8 +12,8 @@ from dirge_py.config.schema import GuardrailPlace
 from dirge_py.config.schema import GuardrailTable as Table
 from dirge_py.extensions.guardrails.checks import (
     Guardrail,
+    NamedCheck,
     Pass,
-    SearchGuardrail,
     Trip,
     Verdict,
     Warn,
@@ -166,6 +166,6 @@ def _make_guardrail(table: Table, number: int, redact: Callable[[str], str]) -> 
     name = table.name or ("secrets" if table.pattern is None else f"guardrail {number}")
     if table.pattern is None:
         verdict = found("it contains a key, token or password")
-        return SearchGuardrail(name=name, finds=lambda text: redact(text) != text, verdict=verdict)
-    verdict = found(f"it matches `{table.pattern}`")
-    return SearchGuardrail(name=name, finds=re.compile(table.pattern).search, verdict=verdict)
+        return NamedCheck(name, lambda text: verdict if redact(text) != text else Pass())
+    matches, reason = re.compile(table.pattern).search, f"it matches `{table.pattern}`"
+    return NamedCheck(name, lambda text: found(reason) if matches(text) else Pass())
