@@ -4,10 +4,7 @@ import asyncio
 import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Sequence
-from dataclasses import dataclass as mutable
-from dataclasses import field, replace
-from typing import Any, TypeAlias
-
+from dataclasses import dataclass as mutable, field, replace
 from dirge_py.agent_loop.cancellation import Aborted, until_aborted
 from dirge_py.agent_loop.history import is_turn, open_calls
 from dirge_py.agent_loop.merge import compose
@@ -25,37 +22,14 @@ from dirge_py.session.recovery import complete_decisions, result_of_skipped_call
 from dirge_py.session.transcript import closed_calls_text
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.errors import DirgeError
-from dirge_py.types.events import (
-    AgentEnd,
-    AgentStart,
-    LoopEvent,
-    MessageEnd,
-    PermissionAnswered,
-    Sink,
-    SystemNotice,
-    UsageReported,
-)
-from dirge_py.types.hooks import (
-    CallDecision,
-    Context,
-    Hooks,
-    LoopConfig,
-    ToolOverride,
-    TurnInfo,
-    TurnUpdate,
-)
+from dirge_py.types.events import AgentEnd, AgentStart, LoopEvent, MessageEnd, PermissionAnswered, Sink, SystemNotice, UsageReported
+from dirge_py.types.hooks import CallDecision, Context, Hooks, LoopConfig, ToolOverride, TurnInfo, TurnUpdate
 from dirge_py.types.llm import LlmContext, StreamEvent, StreamFn, StreamOptions, closing
 from dirge_py.types.messages import Message, Usage, UserMessage
-from dirge_py.types.outcomes import (
-    AwaitingConfirmation,
-    Cancelled,
-    Done,
-    Failed,
-    HookTerminated,
-    NeedsMoreTurns,
-    Outcome,
-)
+from dirge_py.types.outcomes import AwaitingConfirmation, Cancelled, Done, Failed, HookTerminated, NeedsMoreTurns, Outcome
 from dirge_py.types.tools import ToolCall
+from typing import Any, TypeAlias
+
 
 Queue: TypeAlias = Callable[[str | UserMessage], QueuedInput]
 
@@ -337,12 +311,12 @@ class RunExecutor:
     def _answer_open_calls(self) -> None:
         """Answer calls that are still open, without events: they aren't part of this run."""
         recorder = self.deps.session.recorder
-        interruption = recorder.interruption if recorder is not None else None
+        interruption = recorder.interruption if recorder else None
         pending = open_calls(self.log.messages)
         for call in pending.calls if pending else ():
             answer = result_of_skipped_call(call, interruption)
             self.log.record(MessageEnd(answer))
-            if recorder is not None:
+            if recorder:
                 recorder.add_message(answer)
         if interruption is not None and interruption.calls:
             names = [interrupted.call.name for interrupted in interruption.calls]
@@ -442,8 +416,6 @@ class RunExecutor:
 
         async def deliver(info: TurnInfo, _so_far: Sequence[Message] = ()) -> Sequence[Message]:
             due = [item.message for item in queue.drain()]
-            if not self.deps.run.prompt_checks:
-                return [*inserts.due(continues=info.wants_more or bool(due)), *due]
             for message in due:
                 # It left the queue, so it counts as unsent until it is in the history.
                 self.run.add_unsent(message)
