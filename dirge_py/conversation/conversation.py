@@ -26,7 +26,7 @@ from dirge_py.conversation.deps import (
 )
 from dirge_py.conversation.log import ConversationLog
 from dirge_py.conversation.queue import PendingInserts
-from dirge_py.conversation.run import Queues, Run, RunExecutor, RunRequest
+from dirge_py.conversation.run import Run, RunExecutor, RunRequest
 from dirge_py.conversation.settings import ConversationSettings
 from dirge_py.guards.structured_output import StructuredAnswer
 from dirge_py.session.drafts import SessionDrafts
@@ -95,11 +95,8 @@ class Conversation:
         self.inserts = PendingInserts(
             deps.run.prompt_checks, report=self.report, is_unfinished=self._is_unfinished
         )
-        self._queues = Queues(
-            inserts=self.inserts,
-            steering=InputQueue("steering", deps.run.steering_mode),
-            follow_ups=InputQueue("follow_up", deps.run.follow_up_mode),
-        )
+        self._steering = InputQueue("steering", deps.run.steering_mode)
+        self._follow_ups = InputQueue("follow_up", deps.run.follow_up_mode)
         self._sinks: list[Sink] = [*deps.sinks]
         self._task: asyncio.Task[None] | None = None
         self.is_compacting = False
@@ -337,22 +334,22 @@ class Conversation:
 
     def steer(self, prompt: str | UserMessage) -> QueuedInput:
         """Queue input for the next turn; while idle it waits for the next run."""
-        return self._queued(self._queues.steering.put(prompt))
+        return self._queued(self._steering.put(prompt))
 
     def follow_up(self, prompt: str | UserMessage) -> QueuedInput:
         """Queue input for when the agent would stop."""
-        return self._queued(self._queues.follow_ups.put(prompt))
+        return self._queued(self._follow_ups.put(prompt))
 
     def _queued(self, item: QueuedInput) -> QueuedInput:
         self._save_queue()
         return item
 
     def queued(self) -> Sequence[QueuedInput]:
-        return [*self._queues.steering.peek(), *self._queues.follow_ups.peek()]
+        return [*self._steering.peek(), *self._follow_ups.peek()]
 
     def take_back(self) -> Sequence[QueuedInput]:
         """Empty both queues and return their input, oldest first."""
-        items = [*self._queues.steering.take_back(), *self._queues.follow_ups.take_back()]
+        items = [*self._steering.take_back(), *self._follow_ups.take_back()]
         self._save_queue()
         return sorted(items, key=lambda item: item.id)
 
@@ -507,7 +504,9 @@ class Conversation:
                 settings=self.settings,
                 is_owned=self._owner is not None,
                 log=self._log,
-                queues=self._queues,
+                steering=self._steering,
+                follow_ups=self._follow_ups,
+                inserts=self.inserts,
                 emit=partial(self._emit, run),
             )
             outcome = await executor.execute()

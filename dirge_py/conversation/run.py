@@ -159,18 +159,6 @@ class RunRequest:
     """Holds the structured answer; the run is done only when that fits its schema."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Queues:
-    """Input that was typed during a run."""
-
-    steering: InputQueue
-    """Enters before the next turn."""
-    follow_ups: InputQueue
-    """Enters when the agent would stop."""
-    inserts: PendingInserts
-    """Enters the history besides the prompts, and opens no run."""
-
-
 @mutable(slots=True, kw_only=True, eq=False, repr=False)
 class RunExecutor:
     """Drives one run."""
@@ -182,7 +170,11 @@ class RunExecutor:
     is_owned: bool
     """Whether the conversation has an exclusive owner."""
     log: ConversationLog
-    queues: Queues
+    steering: InputQueue
+    """Input for the next turn."""
+    follow_ups: InputQueue
+    """Input for when the agent would stop."""
+    inserts: PendingInserts
     emit: Sink
     """Receives every event of the run."""
     decisions: Sequence[CallDecision] = field(init=False)
@@ -256,7 +248,7 @@ class RunExecutor:
             _logger.exception("`on_run_end` failed")
         finally:
             self.emit(ended)
-            self.queues.inserts.run_ended()
+            self.inserts.run_ended()
 
     async def _early_end(self) -> Outcome | None:
         """Return the outcome if a check holds a prompt back from the history; else None."""
@@ -276,7 +268,7 @@ class RunExecutor:
             self._answer_open_calls()
         else:
             self._complete_decisions()
-        self.queues.inserts.run_begins()
+        self.inserts.run_begins()
         config = self._config()
         names = [tool.name for tool in deps.run.tools]
         # Plugins may edit it, which may take time.
@@ -377,13 +369,13 @@ class RunExecutor:
             before_tool_call=self._rejection if self.decisions else None,
             after_tool_call=wait_for_readers,
             prepare_next_turn=before_next,
-            get_steering_messages=self._queue_hook(self.queues.steering),
-            get_followup_messages=self._queue_hook(self.queues.follow_ups),
+            get_steering_messages=self._queue_hook(self.steering),
+            get_followup_messages=self._queue_hook(self.follow_ups),
         )
 
     def _late_input(self) -> Hooks:
         """Return the hooks that deliver what was typed while a stop check looked at the work."""
-        deliver = [self._queue_hook(self.queues.steering), self._queue_hook(self.queues.follow_ups)]
+        deliver = [self._queue_hook(self.steering), self._queue_hook(self.follow_ups)]
 
         async def typed_meanwhile(info: TurnInfo, so_far: Sequence[Message]) -> Sequence[Message]:
             if info.signal.aborted or info.signal.interjected:
@@ -412,7 +404,7 @@ class RunExecutor:
 
     def _queue_hook(self, queue: InputQueue) -> Callable[..., Awaitable[Sequence[Message]]]:
         """Return a hook that delivers the due input that passes the checks, after the inserts."""
-        inserts = self.queues.inserts
+        inserts = self.inserts
 
         async def deliver(info: TurnInfo, _so_far: Sequence[Message] = ()) -> Sequence[Message]:
             due = [item.message for item in queue.drain()]
