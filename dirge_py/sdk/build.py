@@ -44,10 +44,9 @@ from dirge_py.providers.recording import begin_recording, recording_client
 from dirge_py.sdk.environment import ExecutionEnvironment, Workplace, bound_tools, chosen_tools, enabled_tools, temporary_folder
 from dirge_py.sdk.extensions import load_extensions
 from dirge_py.sdk.fork import Forks, WorkFolder, work_environment
-from dirge_py.sdk.guards import GuardParts, Guards
+from dirge_py.sdk.guards import GuardParts, Guards, gates
 from dirge_py.sdk.options import BuildOptions, SessionChoice
 from dirge_py.sdk.sessions import changes_since, drop_grants, open_journal, open_store, queued_again, refuse_to_send, restore, restore_mode, session_limits, typed_dir
-from dirge_py.sdk.stop_checks import GateServices
 from dirge_py.sdk.system_prompt import make_system_prompt
 from dirge_py.sdk.working_tree import WorkingTree
 from dirge_py.session.history import LoadedSession
@@ -557,7 +556,9 @@ class _ProductBuilder(ConversationBuilder):
             context,
             self.folder / "assets",
             validate=self.toolbox.validate,
-            gates=GateServices(
+            gates=partial(
+                gates,
+                config.loop.gates,
                 judges=judges,
                 diff=self._working_tree(redact).diff if config.roles.critic else None,
                 open_items=self.todo.open_items,

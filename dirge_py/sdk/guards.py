@@ -1,4 +1,4 @@
-"""The hooks of a run in one list, whose order is policy, and the check of attachments."""
+"""The hooks of a run in one list, whose order is policy, its stop checks, and attachments."""
 
 import asyncio
 import time
@@ -7,29 +7,32 @@ from dataclasses import field, replace
 from dirge_py.agent_loop.cancellation import timeout_interceptor
 from dirge_py.agent_loop.merge import compose
 from dirge_py.config.models import level_of, role_choice
-from dirge_py.config.schema import Config
+from dirge_py.config.schema import Config, GatesTable
 from dirge_py.context.attachments import Attacher, mentions
 from dirge_py.context.hooks import ContextHooks, for_fork
 from dirge_py.context.instructions import TouchedFolders
 from dirge_py.context.prompts import PromptBook
 from dirge_py.context.view import ContextParts
-from dirge_py.conversation.deps import Pictures, RunSettings
+from dirge_py.conversation.deps import EventForwarder, Pictures, RunSettings
 from dirge_py.conversation.extensions import ExtensionSet
 from dirge_py.extensions.plugins.registration import Plugins
 from dirge_py.guards.broken_answers import ask_again
+from dirge_py.guards.judge import DiffSource, SideModels, goal_check, judge_check
 from dirge_py.guards.limits import LimitsInForce, Meter, SideUsage
 from dirge_py.guards.recovery import EscalationBudget, announce_server_compaction, escalate_on_failure, resume_broken_answers, shrink_on_overflow
+from dirge_py.guards.reminders import DepthTracker, depth_reminder
 from dirge_py.guards.repetition import StormBreaker
+from dirge_py.guards.stop_checks import StopCheck, failure_check, stop_checks, todo_check
 from dirge_py.guards.tool_hooks import end_at_fatal_errors, hide_unavailable_tools, limit_tool_calls, limit_tool_retries, offer_only, redact_results
+from dirge_py.guards.verification import Verification, track_verification, verification_check
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.permission.authorizer import Authorizer
 from dirge_py.permission.engine import PermissionEngine, suggest_flags
-from dirge_py.sdk.stop_checks import GateServices, gates
 from dirge_py.tools.toolbox import check_result
-from dirge_py.types.errors import FileError
+from dirge_py.types.errors import ConfigError, FileError
 from dirge_py.types.events import Sink
 from dirge_py.types.extensions import HookStage, RunContext
-from dirge_py.types.hooks import Hooks, LoopConfig
+from dirge_py.types.hooks import Hooks, LoopConfig, TurnInfo
 from dirge_py.types.llm import RequestSettings
 from dirge_py.types.messages import Usage, UserMessage
 from dirge_py.types.questions import Asker, PermissionRequest
@@ -80,8 +83,8 @@ class GuardParts:
     """Decides about calls, after all other hooks."""
     write_ahead: Sequence[Interceptor] = ()
     """Outermost interceptors of recorded runs: they write a call to the journal before it runs."""
-    gates: GateServices | None = None
-    """What the stop checks use; None: no stop checks."""
+    gates: Callable[..., Sequence[Hooks]] = lambda **run: ()
+    """Makes the stop checks of a run: `gates` with its services."""
     touched: Callable[[], TouchedFolders] | None = None
     """Makes the hooks that send the model the instruction files of folders it touches."""
     prompts: PromptBook = field(default_factory=lambda: PromptBook(()))
@@ -218,12 +221,7 @@ class Guards:
         return [offer_only(prompt.allow_tools, f"prompt {prompt.name}")]
 
     def _stop_checks(self, run: RunSettings, meter: Meter) -> Sequence[Hooks]:
-        services = self._parts.gates
-        if services is None:
-            return ()
-        return gates(
-            self._parts.config.loop.gates,
-            services,
+        return self._parts.gates(
             # A finished run must not end at a limit because a check asks for another turn.
             should_defer=lambda: meter.is_last_turn,
             is_fork=self._is_fork or run.single_turn,
@@ -251,6 +249,73 @@ class Guards:
         if not self._is_fork:
             self._parts.limits.run_used = meter.used
         return meter
+
+
+def gates(
+    config: GatesTable,
+    *,
+    judges: SideModels | None = None,
+    diff: DiffSource | None = None,
+    open_items: Callable[[], Sequence[str]] | None = None,
+    depth: DepthTracker | None = None,
+    should_defer: Callable[[], bool] = lambda: False,
+    is_fork: bool = False,
+    is_reviewed: bool = False,
+) -> Sequence[Hooks]:
+    """Make the reminders and stop checks of one run.
+
+    When the agent wants to stop, judge → goal → resume → verifier → todo are asked, in this order,
+    and the first with a message is the only one in this run; but judge and goal, which the user
+    has set up, keep their own numbers of tries. A fork gets none: its parent checks its work. While
+    `should_defer`, stop checks are silent. If the work is reviewed afterwards, only `resume` is
+    asked. Hooks that may add follow-ups come first.
+
+    `judges` judge the work, `diff` reads the change in the working tree for the critic, and
+    `open_items` the open items of the todo list; without one its check is silent. `depth` counts
+    calls since the last prompt.
+    """
+    if is_fork:
+        return ()
+    usage = EventForwarder()
+
+    def follow_run(info: TurnInfo) -> None:
+        usage.sink = info.emit
+
+    verification = Verification()
+    checks = [failure_check(config.resume)]
+    if not is_reviewed:
+        todo = [todo_check(open_items, config.todo)] if open_items else []
+        judged = _judged(config, judges, diff, verification, usage)
+        checks = [*judged, *checks, verification_check(verification, config.verifier), *todo]
+    return [
+        depth_reminder(depth or DepthTracker(), config.depth),
+        track_verification(verification),
+        Hooks(name="usage", transform_context=follow_run),
+        stop_checks(checks, should_defer=should_defer),
+    ]
+
+
+def _judged(
+    config: GatesTable,
+    judges: SideModels | None,
+    diff: DiffSource | None,
+    verification: Verification,
+    usage: EventForwarder,
+) -> Sequence[StopCheck]:
+    try:
+        ask = judges.judge("critic", usage) if judges is not None else None
+    except ConfigError:
+        return ()  # `unusable_roles` notified the person at the start
+    if ask is None:
+        return ()
+    checks = []
+    if config.critic != "off":
+        checks.append(judge_check(ask, mode=config.critic, verification=verification, diff=diff))
+    if config.goal:
+        checks.append(
+            goal_check(config.goal, ask, verification=verification, most=config.goal_checks)
+        )
+    return checks
 
 
 def guarded_attach(

@@ -8,7 +8,7 @@ from dirge_py.config.load import load
 from dirge_py.guards.judge import SideModels, WorkspaceDiff
 from dirge_py.guards.reminders import DepthTracker
 from dirge_py.providers.scripted import Reply, Script
-from dirge_py.sdk.stop_checks import GateServices, gates
+from dirge_py.sdk.guards import gates
 from dirge_py.testing import ScriptedModel
 from dirge_py.types.events import UsageReported
 from dirge_py.types.messages import Usage
@@ -49,11 +49,11 @@ def critic(goal="UNMET\n- c"):
 
 def services(config, script=None, **more):
     judges = SideModels(config=config, stream_fn=(script or critic()).stream)
-    return GateServices(judges=judges, open_items=lambda: ["d"], **more)
+    return {"judges": judges, "open_items": lambda: ["d"], **more}
 
 
 async def run_with(config, made, **more):
-    bundles = gates(config.loop.gates, made, **more)
+    bundles = gates(config.loop.gates, **made, **more)
     return await run_guarded(stopping_after_a_failure(), *bundles)
 
 
@@ -76,7 +76,7 @@ async def test_what_judges_cost_is_told_in_the_run(config):
 
 async def test_a_fork_has_none_of_them(config):
     settings = config()
-    assert gates(settings.loop.gates, services(settings), is_fork=True) == ()
+    assert gates(settings.loop.gates, **services(settings), is_fork=True) == ()
     run = await run_with(settings, services(settings), is_fork=True)
     assert (nudges(run), isinstance(run.outcome, Done)) == ([], True)
 
@@ -106,7 +106,7 @@ async def test_work_that_is_reviewed_afterwards_is_only_checked_for_failed_calls
 
 
 async def test_case_108_without_any_services_only_what_needs_none_speaks(config):
-    assert spoke(await run_with(config(), GateServices())) == ["resume"]
+    assert spoke(await run_with(config(), {})) == ["resume"]
 
 
 async def test_the_judge_sees_the_change_and_may_block(config):
@@ -136,7 +136,7 @@ async def test_depth_reminds_within_the_run(config):
     tracker = DepthTracker()
     model = ScriptedModel().will_call("read", path="a").will_call("read", path="a")
     model.will_call("faulty", n=1).will_call("faulty", n=2).will_call("read", path="b")
-    bundles = gates(settings.loop.gates, GateServices(depth=tracker))
+    bundles = gates(settings.loop.gates, depth=tracker)
     texts = nudges(await run_guarded(model.will_say("done"), *bundles))
     assert ["Step back" in text for text in texts] == [True]
     assert tracker.files == ("/w/b",)
@@ -147,5 +147,5 @@ async def test_they_can_be_turned_off_too(config):
     model = ScriptedModel()
     for n in range(5):
         model.will_call("faulty", path="a", n=n)
-    bundles = gates(settings.loop.gates, GateServices())
+    bundles = gates(settings.loop.gates)
     assert nudges(await run_guarded(model.will_say("done"), *bundles)) == []
