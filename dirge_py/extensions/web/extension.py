@@ -2,8 +2,6 @@
 
 import re
 from collections.abc import Callable, Mapping
-from urllib.parse import urlsplit
-
 from dirge_py.config.schema import Config, WebTable
 from dirge_py.tools.web.dns_guard import DnsGuard, is_local_target
 from dirge_py.tools.web.search import BACKENDS, SearchBackend, WebSearch
@@ -11,8 +9,8 @@ from dirge_py.tools.web.service import WebService
 from dirge_py.tools.web.url import ParsedUrl, parse_url
 from dirge_py.types.errors import ConfigError, ToolFailed
 from dirge_py.types.extensions import Extension, ExtensionHost
+from urllib.parse import urlsplit
 
-SEARCH_KEY_VARIABLES = ("BRAVE_API_KEY", "EXA_API_KEY", "TAVILY_API_KEY")
 
 
 class Web(Extension):
@@ -58,7 +56,7 @@ def web_access(config: Config, keep_secret: Callable[[str], None]) -> WebService
 def search_key_variables(config: Config) -> list[str]:
     """Return the environment variables that may contain a search key: commands never get them."""
     named = [config.web.search_key_env] if config.web.search_key_env else []
-    return [*named, *SEARCH_KEY_VARIABLES]
+    return [*named, *(backend.key_env for backend in BACKENDS.values() if backend.key_env)]
 
 
 def _make_search(

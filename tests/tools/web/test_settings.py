@@ -8,11 +8,9 @@ import pytest
 from dirge_py.config.load import load
 from dirge_py.config.schema import Config
 from dirge_py.extensions.web.extension import (
-    SEARCH_KEY_VARIABLES,
     search_key_variables,
     web_access,
 )
-from dirge_py.tools.web.search import BACKENDS
 from dirge_py.tools.web.service import WebService
 from dirge_py.types.errors import ConfigError, ToolFailed
 from tests.support.web_site import Reply, serving
@@ -123,9 +121,3 @@ def test_a_setting_that_does_not_hold_stops_the_start(loaded: Load, text: str) -
         opened(loaded(f"[web]\n{text}", BRAVE_API_KEY="abc-123"))
     assert "`[web]`" in str(caught.value) or "`search_url`" in str(caught.value)
     assert "secret" not in str(caught.value)
-
-
-def test_the_keys_of_all_search_services_are_withheld_from_commands() -> None:
-    keys = {backend.key_env for backend in BACKENDS.values() if backend.key_env}
-
-    assert keys == set(SEARCH_KEY_VARIABLES)
