@@ -4,10 +4,6 @@ import asyncio
 import os
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
-from functools import partial
-from pathlib import Path
-from typing import Any, TypeAlias
-
 from dirge_py.agent_loop.history import open_calls
 from dirge_py.config.load import load
 from dirge_py.conversation.conversation import Conversation
@@ -20,27 +16,8 @@ from dirge_py.plan.approval import Accept, AutoApprove, DeferAll, PlanAnswer, Pl
 from dirge_py.plan.document import PlanDocument
 from dirge_py.plan.runner import PlanResult, start_plan
 from dirge_py.plan.state import terms_of
-from dirge_py.sdk.agent_inputs import (
-    AgentInput,
-    Asking,
-    Continue,
-    Prompt,
-    Resume,
-    as_asker,
-    as_message,
-    awaited,
-)
-from dirge_py.sdk.assembly import (
-    Blueprint,
-    Checks,
-    HookSource,
-    ProgramHooks,
-    assemble,
-    bare_config,
-    distinct,
-    fatal_error_names,
-    store_in,
-)
+from dirge_py.sdk.agent_inputs import AgentInput, Asking, Continue, Prompt, Resume, as_asker, as_message, awaited
+from dirge_py.sdk.assembly import Blueprint, Checks, HookSource, ProgramHooks, assemble, bare_config, distinct, fatal_error_names, store_in
 from dirge_py.sdk.build import build
 from dirge_py.sdk.guards import Clock, WallClock
 from dirge_py.sdk.options import BuildOptions, SessionChoice, with_project
@@ -61,6 +38,10 @@ from dirge_py.types.messages import Message
 from dirge_py.types.outcomes import AgentResult, Done, Outcome
 from dirge_py.types.sampling import Sampling
 from dirge_py.types.tools import Interceptor, LoopTool
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeAlias
+
 
 AcceptFunction: TypeAlias = Callable[
     [PlanDocument], bool | PlanAnswer | Awaitable[bool | PlanAnswer]
@@ -233,7 +214,7 @@ class Agent:
         Raises ConfigError: the output schema is invalid; DirgeError: the thread runs already, can't
         be opened, or can't continue like this.
         """
-        return self._start(given, thread, self._wanted(output_schema))
+        return self._start(given, self._thread_of(given, thread), self._wanted(output_schema))
 
     async def run(
         self,
@@ -247,7 +228,7 @@ class Agent:
         `output_schema` replaces the agent's for this run. Raises ConfigError: the output schema is
         invalid; LoopError: the run ended in another way; `outcome` says how.
         """
-        output = self._wanted(output_schema)
+        output, thread = self._wanted(output_schema), self._thread_of(given, thread)
         try:
             outcome = await _finish(self._start(given, thread, output), output)
         finally:
@@ -274,6 +255,7 @@ class Agent:
         `AwaitingConfirmation`, whose `continuation` is plain JSON. Raises DirgeError: the thread
         runs already, can't be opened, or can't continue like this.
         """
+        thread = self._thread_of(given, thread)
         try:
             run = self._start(given, thread, self._output, single_turn=True)
             return await _finish(run, self._output)
@@ -327,6 +309,12 @@ class Agent:
 
     # -- inside
 
+    def _thread_of(self, given: str | AgentInput, thread: str | None) -> str | None:
+        """The thread to use: that of the continuation, if none is named."""
+        if thread is None and self._store is not None and isinstance(given, Resume):
+            return self._threads.name_of(read_resume(given).session_id)
+        return thread
+
     def _wanted(self, schema: OutputSchema | None) -> Output | None:
         return Output(schema) if schema is not None else self._output
 
@@ -340,8 +328,6 @@ class Agent:
         bundles: Sequence[Hooks] = (),
     ) -> Run:
         continuation = read_resume(given) if isinstance(given, Resume) else None
-        if continuation is not None and thread is None and self._store is not None:
-            thread = self._threads.name_of(continuation.session_id)
         conversation = self._threads.open(thread)
         try:
             if continuation is not None:

@@ -348,6 +348,19 @@ async def test_the_agents_own_thread_is_kept_in_the_journal_too(
         assert results(agent.messages(thread=name)) == ["shipped to x", "shipped to y"]
 
 
+async def test_a_thread_that_only_its_continuation_names_is_closed_after_the_run(
+    model: ScriptedModel, tmp_path: Path
+) -> None:
+    model.will_call("deploy", target="x").will_say("done")
+    async with Agent(
+        stream_fn=model.stream_fn, tools=TOOLS, journal=tmp_path, asker="defer"
+    ) as agent:
+        waiting = await agent.run_turn(Text("go"), thread="t")
+        assert isinstance(waiting, AwaitingConfirmation) and waiting.continuation is not None
+        await agent.run(Resume(waiting.continuation, waiting.call_ids[0], True))
+        assert not agent._threads.is_open("t")
+
+
 async def test_a_journalled_thread_can_be_taken_up_at_once(
     model: ScriptedModel, tmp_path: Path
 ) -> None:
