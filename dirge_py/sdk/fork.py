@@ -124,13 +124,13 @@ class Forks:
             await self._open.pop().aclose()
 
     def _beside(self, fork: ConversationDeps, extensions: ExtensionSet) -> ConversationDeps:
-        own = self._parent.guards.for_fork(fork.model, extensions)
         parent = self._parent
-        own_tools = parent.make_tools(parent.environment.workplace, parent.cwd, TodoList())
+        own = parent.guards.for_fork(fork.model, extensions)
+        toolbox = parent.make_tools(parent.environment.workplace, parent.cwd, TodoList())
         return replace(
             fork,
             extensions=extensions,
-            run=replace(fork.run, configure=own.configure, tools=own_tools.loop_tools),
+            run=replace(fork.run, configure=own.configure, tools=toolbox.loop_tools),
             sinks=own.sinks,
             on_close=(own.context.close,),
         )
