@@ -6,11 +6,11 @@ import sys
 from argparse import Namespace
 from collections.abc import Sequence
 from contextlib import aclosing
-from pathlib import Path
-
 from dirge_py.cli.arguments import Parser, parse_words, positive_int
 from dirge_py.cli.flags import print_error
 from dirge_py.types.errors import ProviderError, UsageError
+from pathlib import Path
+
 
 _TRY_LATER = 75
 _USED_UP = 54
@@ -53,18 +53,6 @@ def embed(rest: Sequence[str]) -> int:
         ProviderError: the provider refused.
     """
     flags = parse_words(build_embed_parser(), rest, "words")
-    texts = _texts(flags)
-    try:
-        sys.stdout.write(asyncio.run(_embedded(flags, texts)))
-        return 0
-    except ProviderError as error:
-        if error.kind != "usage_cap" and not error.is_retryable:
-            raise
-        print_error(error)
-        return _USED_UP if error.kind == "usage_cap" else _TRY_LATER
-
-
-def _texts(flags: Namespace) -> Sequence[str]:
     texts: Sequence[str] = flags.words
     if not texts:
         from dirge_py.frontend.print.streams import print_notice, read_prompt
@@ -78,7 +66,14 @@ def _texts(flags: Namespace) -> Sequence[str]:
         raise UsageError("there is no text to embed.", hint=hint)
     if not all(text.strip() for text in texts):
         raise UsageError("one of the texts is empty.")
-    return texts
+    try:
+        sys.stdout.write(asyncio.run(_embedded(flags, texts)))
+        return 0
+    except ProviderError as error:
+        if error.kind != "usage_cap" and not error.is_retryable:
+            raise
+        print_error(error)
+        return _USED_UP if error.kind == "usage_cap" else _TRY_LATER
 
 
 async def _embedded(flags: Namespace, texts: Sequence[str]) -> str:

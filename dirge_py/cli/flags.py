@@ -33,7 +33,13 @@ def check_flags(flags: Namespace) -> None:
         for name, flag in _HEADLESS.items():
             if getattr(flags, name) is not None:
                 raise UsageError(f"{flag} works with -p only.", hint="Add -p, or leave it out.")
-    _check_schema(flags)
+    if flags.json_schema is not None and flags.plan:
+        text = "--json-schema and --plan exclude each other: a plan ends with a review."
+        hint = "Ask about the result in another run: dirge -c -p --json-schema …"
+        raise UsageError(text, hint=hint)
+    if (flags.json_schema or "").startswith("@"):
+        # Paths are relative to where the command was typed, not to --cwd.
+        flags.json_schema = "@" + os.path.abspath(flags.json_schema[1:])
     reads_lines = flags.input_format == "stream-json"
     writes_lines = flags.output_format == "stream-json"
     for name in ("event_format", "include_partial_messages"):
@@ -93,18 +99,6 @@ def has_folder() -> bool:
     except FileNotFoundError:
         return False
     return True
-
-
-def _check_schema(flags: Namespace) -> None:
-    schema = flags.json_schema
-    if schema is not None and flags.plan:
-        raise UsageError(
-            "--json-schema and --plan exclude each other: a plan ends with a review.",
-            hint="Ask about the result in another run: dirge -c -p --json-schema …",
-        )
-    if schema is not None and schema.startswith("@"):
-        # Paths are relative to where the command was typed, not to --cwd.
-        flags.json_schema = "@" + os.path.abspath(schema[1:])
 
 
 def _check_session(flags: Namespace) -> None:

@@ -4,7 +4,6 @@ import errno
 import io
 import os
 import sys
-from argparse import Namespace
 from collections.abc import Callable, Sequence
 
 from dirge_py.cli.arguments import CONFIG_VERBS, build_demo_parser, parse, takes_only_flags
@@ -133,14 +132,10 @@ def _start(argv: list[str]) -> int:
     flags = parse(argv)
     check_flags(flags)
     enter_folder(flags)
-    if not flags.print:
-        return _interactive(flags)
-    from dirge_py.cli.headless import print_run
+    if flags.print:
+        from dirge_py.cli.headless import print_run
 
-    return print_run(flags)
-
-
-def _interactive(flags: Namespace) -> int:
+        return print_run(flags)
     from dirge_py.cli.interactive import line_mode, tui_start, wants_lines
 
     if wants_lines(line=flags.line):

@@ -9,10 +9,6 @@ from argparse import Namespace
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
-from itertools import groupby
-from pathlib import Path
-from typing import Any
-
 from dirge_py.cli.arguments import SESSIONS_VERBS, build_sessions_parser, parse_words
 from dirge_py.cli.flags import print_error, project_folder
 from dirge_py.config.paths import state_dir
@@ -33,6 +29,10 @@ from dirge_py.session.record import Record
 from dirge_py.session.store import DAMAGED, KEPT_IN_TRASH, SessionSummary, Store, Trash
 from dirge_py.session.tree import build_tree, rewind_points
 from dirge_py.types.errors import DirgeError, SessionError, UsageError
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
 
 _BOLD, _PLAIN = "\x1b[1m", "\x1b[0m"
 _LEAST_TITLE = 20
@@ -63,22 +63,14 @@ def _list(flags: Namespace, store: Store) -> int:
     every = _index(store).sessions(everywhere=flags.everywhere)
     found = every[: int(flags.n)] if flags.n else every
     if flags.json:
-        _write_json({"sessions": [_as_json(session) for session in found]})
+        rows = [asdict(s) | {"usage": s.usage and usage_counts(s.usage)} for s in found]
+        _write_json({"sessions": rows})
     elif found:
         _write(_list_text(found, every, everywhere=flags.everywhere))
     else:
         where = "" if flags.everywhere else " of this project"
         _write(f"There are no stored sessions{where}.\n")
     return 0
-
-
-def _as_json(session: SessionSummary) -> dict[str, Any]:
-    return {
-        **asdict(session),
-        "started": session.started.isoformat(),
-        "updated": session.updated.isoformat(),
-        "usage": session.usage and usage_counts(session.usage),
-    }
 
 
 def _list_text(
@@ -240,7 +232,7 @@ def _write(text: str) -> None:
 
 def _write_json(value: Any) -> None:
     # Escaped beyond ASCII: it may be looked at on a terminal, too.
-    _write(json.dumps(value) + "\n")
+    _write(json.dumps(value, default=datetime.isoformat) + "\n")
 
 
 def _cost(cost_usd: float | None, *, known: bool) -> str:

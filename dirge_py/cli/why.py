@@ -2,7 +2,6 @@
 
 import json
 import sys
-from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
@@ -57,7 +56,8 @@ def why_fits(rest: Sequence[str]) -> bool:
 def why(rest: Sequence[str]) -> int:
     """Answer one question, or with `--jsonl` one per line; returns the exit code."""
     flags = parse_words(build_why_parser(), rest, "words")
-    explainer = _open(flags)
+    config = load(Overrides(permission_mode=flags.permission_mode), path=flags.config)
+    explainer = open_explainer(config, rule_options(flags), cwd=flags.cwd)
     try:
         if flags.jsonl:
             return _answer_lines(explainer)
@@ -73,11 +73,6 @@ def why(rest: Sequence[str]) -> int:
         return 0
     finally:
         explainer.close()
-
-
-def _open(flags: Namespace) -> Explainer:
-    config = load(Overrides(permission_mode=flags.permission_mode), path=flags.config)
-    return open_explainer(config, rule_options(flags), cwd=flags.cwd)
 
 
 def _json(value: Mapping[str, Any]) -> str:

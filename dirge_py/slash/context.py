@@ -1,9 +1,7 @@
 """`/context` and `/compact`: show what is sent to the model, and shorten it."""
 
 import re
-from collections.abc import Sequence
 
-from dirge_py.context.shape import OmittedMessage
 from dirge_py.context.view import ContextReport
 from dirge_py.conversation.conversation import Conversation
 from dirge_py.slash.base import FrontEnd, command
@@ -15,6 +13,7 @@ _MOST_DIGITS = 9
 _MOST_OFFERED = 20
 _MISSPELLED = re.compile(r"-.*|undo|(show|restore) \S+|restore")
 """Not taken as a focus, because compacting costs a model call."""
+_OMITTED_ROW = "  {0.number:>5}  {0.how:<9} {0.author:<12} {0.chars:>9,}  {0.beginning}"
 
 
 @command("context", "what is sent to the model, and how much of the window it takes", headless=True)
@@ -50,7 +49,12 @@ async def compact(args: str, conversation: Conversation, front: FrontEnd) -> Non
             else:
                 front.show(f"The last compaction is undone. {_savings_text(undone)}", tone="good")
         case ["show"]:
-            front.show(_omitted_text(conversation.omitted_messages()))
+            left_out = conversation.omitted_messages()
+            head = f"Left out or shortened, {len(left_out)} messages "
+            rows = [f"{head}(`/compact restore N` sends one again):"] * bool(left_out)
+            rows += map(_OMITTED_ROW.format, left_out)
+            text = "\n".join(rows)
+            front.show(text or "Nothing is left out: every message is sent in full.")
         case ["restore", number] if number.isdecimal() and len(number) <= _MOST_DIGITS:
             shown = conversation.send_whole_again(int(number))
             if shown is None:
@@ -63,15 +67,6 @@ async def compact(args: str, conversation: Conversation, front: FrontEnd) -> Non
             raise UsageError(f"/compact has no {args!r}.", hint=hint)
         case _:
             await _compact_now(args, conversation, front)
-
-
-def _omitted_text(left_out: Sequence[OmittedMessage]) -> str:
-    if not left_out:
-        return "Nothing is left out: every message is sent in full."
-    count = f"{len(left_out)} messages"
-    head = f"Left out or shortened, {count} (`/compact restore N` sends one again):"
-    row = "  {0.number:>5}  {0.how:<9} {0.author:<12} {0.chars:>9,}  {0.beginning}"
-    return "\n".join([head, *map(row.format, left_out)])
 
 
 async def _compact_now(args: str, conversation: Conversation, front: FrontEnd) -> None:

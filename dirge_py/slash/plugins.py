@@ -9,7 +9,6 @@ from dirge_py.lib.text_width import align_columns
 from dirge_py.slash.base import FrontEnd, command
 from dirge_py.types.errors import UsageError
 from dirge_py.types.extensions import HookReport, PluginReport
-from dirge_py.types.tools import LoopTool
 
 _NONE = "There are no plugins. A plugin is one file in the folder `plugins` beside config.toml."
 
@@ -52,7 +51,9 @@ async def hooks(args: str, conversation: Conversation, front: FrontEnd) -> None:
 async def tools(args: str, conversation: Conversation, front: FrontEnd) -> None:
     words = [word for word in args.split() if word != "--chain"]
     if not words:
-        front.show("\n".join(map(_tool_line, conversation.tools)) or "The model has no tools.")
+        reasons = {tool.name: getattr(tool, "unavailable", "") for tool in conversation.tools}
+        lines = [f"{name}{f'  (not now: {why})' * bool(why)}" for name, why in reasons.items()]
+        front.show("\n".join(lines) or "The model has no tools.")
         return
     name = words[0]
     tool = next((tool for tool in conversation.tools if tool.name == name), None)
@@ -62,12 +63,6 @@ async def tools(args: str, conversation: Conversation, front: FrontEnd) -> None:
         raise UsageError(f"There is no tool {name}.", hint=hint)
     around = (conversation.extension(Plugins) or Plugins()).chain(name)
     front.show(" → ".join([*around, *getattr(tool, "chain", ()), name]))
-
-
-def _tool_line(tool: LoopTool) -> str:
-    """The tool's name, and why the model can't use it now, if so."""
-    reason = str(getattr(tool, "unavailable", ""))
-    return f"{tool.name}  (not now: {reason})" if reason else tool.name
 
 
 def _described(plugin: PluginReport) -> Sequence[str]:

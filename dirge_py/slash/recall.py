@@ -1,7 +1,6 @@
 """`/recall`: finds what was said in the sessions of this project, and noted in memory."""
 
 import asyncio
-from collections.abc import Sequence
 from contextlib import suppress
 from typing import TypeAlias, get_args
 
@@ -64,16 +63,12 @@ async def recall(args: str, conversation: Conversation, front: FrontEnd) -> None
         raise UsageError("--model needs --semantic.", hint=_USAGE)
     if is_semantic:
         front.show(await _by_meaning(" ".join(words), model, conversation, front))
-    else:
-        front.show(await _by_words(words, conversation))
-
-
-async def _by_words(words: Sequence[str], conversation: Conversation) -> str:
+        return
     query = SearchQuery(words)
     lines = [_line(p, text) for p, text in await _noted(conversation) if query.matches(text)]
     matches = await asyncio.to_thread(_index(conversation).search, words, limit=_MOST_SHOWN)
     lines += [f"{_place(match)}\n  {visible(match.snippet)}" for match in matches]
-    return "\n".join(lines) or "Nothing found. /recall --semantic TEXT searches by meaning."
+    front.show("\n".join(lines) or "Nothing found. /recall --semantic TEXT searches by meaning.")
 
 
 async def _by_meaning(text: str, model: str, conversation: Conversation, front: FrontEnd) -> str:

@@ -186,8 +186,6 @@ async def _ask_scope(preview: RewindPreview, front: FrontEnd) -> RewindScope | N
 
 async def _ask_for_user_files(preview: RewindPreview, front: FrontEnd) -> Sequence[str] | None:
     """Which files that the user changed go back as well; None if they cancel."""
-    if not preview.yours:
-        return ()
     offered = preview.yours[:_MOST_OFFERED]
     text = "You changed these files since. Which of them should go back, too? The others are kept."
     if more := len(preview.yours) - len(offered):
@@ -205,7 +203,7 @@ async def _move(
 ) -> None:
     """Move to `target` and report it; first ask which of the user's own changes go back, too."""
     also: Sequence[str] | None = ()
-    if preview is not None and (scope or target.what) != "conversation":
+    if preview and preview.yours and (scope or target.what) != "conversation":
         also = await _ask_for_user_files(preview, front)
     if also is None:
         return

@@ -158,6 +158,11 @@ class TerminalLines:
         app = self._app
         return app.current_buffer.text if app and self._is_free.is_set() else self._draft
 
+    @property
+    def is_asking(self) -> bool:
+        """Whether the current input answers a question."""
+        return self._app is not None and self._is_answering
+
     def refresh(self) -> None:
         if self._app is not None:
             self._app.invalidate()

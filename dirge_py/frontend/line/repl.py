@@ -333,7 +333,14 @@ def run_line(start: LineOptions) -> int:
 async def _run(start: LineOptions) -> int:
     is_edited = not start.is_dumb and os.isatty(0) and os.isatty(1)
     with ExitStack() as opened:
-        repl = _edited_repl(start, opened) if is_edited else _plain_repl(start)
+        if is_edited:
+            repl = _edited_repl(start, opened)
+        else:
+            writer = LineWriter()
+            # A printed label can't be changed: it only appears once a line can be sent.
+            repl = Repl(
+                start, writer, lambda r: PlainLines(writer, label=lambda: "> " * r.is_ready)
+            )
         opened.callback(_listen_to_signals(repl))
         try:
             code = await repl.run()
@@ -345,14 +352,6 @@ async def _run(start: LineOptions) -> int:
     if repl.source.is_script and repl.writer.problem is not None:
         raise repl.writer.problem
     return _HUNG_UP if repl.source.is_gone else code
-
-
-def _plain_repl(start: LineOptions) -> Repl:
-    writer = LineWriter()
-    # A printed label can't be changed: it only appears once a line can be sent.
-    return Repl(
-        start, writer, lambda repl: PlainLines(writer, label=lambda: "> " if repl.is_ready else "")
-    )
 
 
 def _edited_repl(start: LineOptions, opened: ExitStack) -> Repl:

@@ -139,9 +139,14 @@ class PlainLines:
         """
         self._is_free.clear()
         self._came.set()
-        self._set_aside()
         try:
             if not self.is_script:
+                # What was typed before the question can't answer it.
+                ahead = [text for text in (*self._lines, _half_typed(self._fd)) if text.strip()]
+                self._lines.clear()
+                self.has_set_aside = bool(ahead)
+                for text in ahead:
+                    self.put(text)
                 self._writer.label(label)
             line = await self._next(is_answer=True)
         finally:
@@ -233,16 +238,6 @@ class PlainLines:
         if self._is_reading:
             self._loop.remove_reader(self._fd)
             self._is_reading = False
-
-    def _set_aside(self) -> None:
-        """Set aside text that was typed before the question, which it can't answer."""
-        if self.is_script:
-            return
-        ahead = [text for text in (*self._lines, _half_typed(self._fd)) if text.strip()]
-        self._lines.clear()
-        self.has_set_aside = bool(ahead)
-        for text in ahead:
-            self.put(text)
 
 
 def _half_typed(fd: int) -> str:

@@ -201,16 +201,15 @@ class Printer:
         return str(path)
 
     def _on_event(self, event: LoopEvent) -> None:
-        if isinstance(event, MessageEnd):
-            self._messages.append(event.message)
-        else:
-            self._notify(event)
+        self._notify(event)
         if self._lines is not None:
             self._lines.on_event(event)
 
     def _notify(self, event: LoopEvent) -> None:
-        """Write notices about the run on stderr."""
+        """Write notices about the run on stderr; collect its messages and denials."""
         match event:
+            case MessageEnd(message=message):
+                self._messages.append(message)
             case PermissionAnswered(effect="deny"):
                 self._denials.append(event)
                 hint = f"{event.suggestion} would have allowed it." if event.suggestion else ""

@@ -60,7 +60,11 @@ class Landlock:
         """Return the argument list that runs `arguments` inside. Raises as `plan_mounts`."""
         places = plan_mounts(self._profile, spec)
         if "git" in spec.permits:
-            places = _with_open_git(places)
+            # Landlock cannot exclude the `hooks` of a repository that git may write to.
+            opened = [path for path, effect in places.items() if effect == "write"]
+            for path in [path for path, effect in places.items() if effect == "guard"]:
+                if is_below_any(path, opened) and os.path.basename(path) != ".dirge":
+                    del places[path]
         has_network = self._profile.network or "network" in spec.permits
         # Otherwise root could read the disk itself there.
         places |= {"/dev": "hide", self._tmp: "write"}
@@ -105,15 +109,3 @@ def _rules(path: str, effect: MountEffect, places: MountPlan) -> Iterator[tuple[
     for each in inner:
         if not is_below_any(each, [other for other in inner if other != each]):
             yield from _rules(each, places[each], places)
-
-
-def _with_open_git(places: MountPlan) -> MountPlan:
-    """Open a repository that git may write to as a whole: Landlock cannot exclude its `hooks`."""
-    opened = [path for path, effect in places.items() if effect == "write"]
-    closed = {
-        path
-        for path, effect in places.items()
-        if effect == "guard" and any(is_below(path, each) for each in opened)
-        if os.path.basename(path) != ".dirge"
-    }
-    return {path: effect for path, effect in places.items() if path not in closed}

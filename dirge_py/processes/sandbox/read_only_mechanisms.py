@@ -44,9 +44,16 @@ def find_mechanism() -> Mechanism:
         return Mechanism(None, why) if problem else Mechanism("seatbelt")
     if sys.platform != "linux":
         return Mechanism(None, "this operating system is not supported")
-    first = _landlock_problem()
-    if not first:
-        return Mechanism("landlock")
+    first = ""
+    if not _call_filter() or landlock_exec.abi() == 0:
+        first = landlock.reason_against()
+    try:
+        if not first:
+            with ThreadPoolExecutor(1, "dirge-landlock-probe") as thread:
+                thread.submit(_restrict_thread, [("/", "read")], _call_filter()).result()
+            return Mechanism("landlock")
+    except OSError as error:
+        first = f"Landlock does not work: {error.filename}: {error.strerror}"
     program = _bubblewrap_program()
     if program is None:
         return Mechanism(None, f"{first}, and bubblewrap is not installed")
@@ -90,18 +97,6 @@ def _places(profile: SandboxProfile | None, spec: LaunchSpec) -> MountPlan:
         path: effect if effect in ("hide", "mask") else "show"
         for path, effect in plan_mounts(profile, spec).items()
     }
-
-
-def _landlock_problem() -> str:
-    """Return why no thread can be restricted; "" if it works."""
-    if not _call_filter() or landlock_exec.abi() == 0:
-        return landlock.reason_against()
-    try:
-        with ThreadPoolExecutor(1, "dirge-landlock-probe") as thread:
-            thread.submit(_restrict_thread, [("/", "read")], _call_filter()).result()
-    except OSError as error:
-        return f"Landlock does not work: {error.filename}: {error.strerror}"
-    return ""
 
 
 def _restrict_thread(rules: _Rules, call_filter: bytes) -> None:
