@@ -12,7 +12,7 @@ from dirge_py.types.errors import DirgeError, UsageError
 if TYPE_CHECKING:
     from dirge_py.config.schema import Config
     from dirge_py.permission.rules import Mode
-    from dirge_py.sdk.options import BuildOptions, SessionChoice
+    from dirge_py.sdk.options import BuildOptions
     from dirge_py.slash.base import Tone
 
 
@@ -157,9 +157,20 @@ def rule_options(flags: Namespace) -> "BuildOptions":
 
 def build_options(flags: Namespace) -> "BuildOptions":
     """The flags that aren't settings. Raises UsageError."""
+    from dirge_py.sdk.options import SessionChoice
+
+    session = SessionChoice(fork=flags.fork_session)
+    if flags.no_session:
+        session = SessionChoice(kind="none")
+    elif flags.continue_:
+        session = replace(session, kind="newest")
+    elif flags.resume:
+        session = replace(session, kind="resume", id=flags.resume)
+    elif flags.session is not None:
+        session = replace(session, kind="named", id=flags.session)
     return replace(
         rule_options(flags),
-        session=_session_choice(flags),
+        session=session,
         system_prompt=_prompt_text(flags.system_prompt, flags.system_prompt_file),
         append_system_prompt=_prompt_text(
             flags.append_system_prompt, flags.append_system_prompt_file
@@ -188,19 +199,6 @@ def _mode(flags: Namespace) -> str | None:
     chosen = max(modes, key=STRICTEST_FIRST.index)
     sys.stderr.write(f"dirge: several permission modes were given; using {chosen}.\n")
     return chosen
-
-
-def _session_choice(flags: Namespace) -> "SessionChoice":
-    from dirge_py.sdk.options import SessionChoice
-
-    if flags.no_session:
-        return SessionChoice(kind="none")
-    choice = SessionChoice(fork=flags.fork_session)
-    if flags.continue_:
-        return replace(choice, kind="newest")
-    if flags.resume:
-        return replace(choice, kind="resume", id=flags.resume)
-    return choice if flags.session is None else replace(choice, kind="named", id=flags.session)
 
 
 def _prompt_text(text: str | None, path: str | None) -> str | None:

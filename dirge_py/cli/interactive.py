@@ -33,21 +33,30 @@ if TYPE_CHECKING:
     from dirge_py.conversation.conversation import Conversation
     from dirge_py.permission.project_trust import TrustGate
     from dirge_py.sdk.options import BuildOptions
-    from dirge_py.ui.options import UiOptions, UiSettings
+    from dirge_py.ui.options import UiOptions
 
 
 def tui_start(flags: Namespace) -> "UiOptions":
     """The options of a normal start."""
-    from dirge_py.ui.options import UiOptions
+    from dirge_py.ui.options import UiOptions, UiSettings
 
     openers = _session_openers(flags)
     config_file = Path(flags.config) if flags.config else None
     settings_file = config_file or paths.config_file()
 
-    def prepare() -> "UiSettings":
+    def prepare() -> UiSettings:
         import dirge_py.sdk.build  # noqa: F401 - while the first frame is shown
 
-        return _ui_settings(openers.settings_at_start())
+        config = openers.settings_at_start()
+        values: dict[str, Any] = {
+            "keys": config.keys,
+            "aliases": config.aliases,
+            "chord_timeout_s": config.ui.chord_timeout_ms / 1000,
+            "has_mouse": config.ui.mouse,
+            "has_avatar": config.ui.avatar,
+        }
+        names = (field.name for field in fields(UiSettings) if field.name not in values)
+        return UiSettings(**values, **{name: getattr(config.ui, name) for name in names})
 
     def demo() -> "UiOptions":
         from dirge_py.cli.demo.play import Demo
@@ -80,21 +89,6 @@ def demo_start(demo: "Demo") -> "UiOptions":
         first_prompt=demo.prompt,
         is_stored=False,
     )
-
-
-def _ui_settings(config: "Config") -> "UiSettings":
-    from dirge_py.ui.options import UiSettings
-
-    ui = config.ui
-    values: dict[str, Any] = {
-        "keys": config.keys,
-        "aliases": config.aliases,
-        "chord_timeout_s": ui.chord_timeout_ms / 1000,
-        "has_mouse": ui.mouse,
-        "has_avatar": ui.avatar,
-    }
-    names = (field.name for field in fields(UiSettings) if field.name not in values)
-    return UiSettings(**values, **{name: getattr(ui, name) for name in names})
 
 
 def _theme(file: Path) -> str:

@@ -20,7 +20,12 @@ def run(argv: Sequence[str]) -> int:
     """Run dirge; returns the exit code. Errors are printed, never raised."""
     try:
         prepare_streams()
-        return _dispatch(list(argv))
+        first, *rest = argv or [""]
+        if first == "exec":
+            return _start(["--print", *rest])
+        run_it = _subcommand(first, rest)
+        # Words that are no subcommand are a prompt.
+        return run_it(rest) if run_it is not None else _start(list(argv))
     except (UsageError, ConfigError) as error:
         print_error(error)
         return 2
@@ -49,15 +54,6 @@ def run(argv: Sequence[str]) -> int:
         hint = "Run it with DIRGE_LOG=1 to see where, and report it."
         print_error(DirgeError(words, hint=hint))
         return 1
-
-
-def _dispatch(argv: list[str]) -> int:
-    """Run a subcommand; words that are none are a prompt."""
-    first, *rest = argv or [""]
-    if first == "exec":
-        return _start(["--print", *rest])
-    run_it = _subcommand(first, rest)
-    return run_it(rest) if run_it is not None else _start(argv)
 
 
 def _subcommand(name: str, rest: list[str]) -> Callable[[list[str]], int] | None:

@@ -55,11 +55,6 @@ class BoundedOutput:
     file_error: str = ""
     """Why there is no file; "" if there was no error."""
 
-    @property
-    def is_small(self) -> bool:
-        """Whether it is shown whole."""
-        return self.total_bytes <= SHOWN_WHOLE_BYTES and self.total_lines <= SHOWN_WHOLE_LINES
-
 
 @dataclasses.dataclass(slots=True)
 class OutputFile:
@@ -227,7 +222,8 @@ def excerpt(output: BoundedOutput) -> str:
     """Return the output as text; if parts are left out, it says how much and where to find all."""
     kept = output.head + output.tail
     is_contiguous = len(kept) == output.total_bytes
-    if is_contiguous and output.is_small:
+    is_small = output.total_bytes <= SHOWN_WHOLE_BYTES and output.total_lines <= SHOWN_WHOLE_LINES
+    if is_contiguous and is_small:
         return readable(whole_characters(kept))
     first = _first_lines(output.head)
     last = _last_lines(kept if is_contiguous else output.tail)

@@ -116,17 +116,12 @@ async def effort(args: str, conversation: "Conversation", front: FrontEnd) -> No
         front.show(f"Thinking {chosen} from the next turn on: {_LEVELS[chosen]}.", tone="good")
 
 
-def _prompt_names(conversation: "Conversation") -> list[str]:
-    book = conversation.settings.prompts
-    return [*book.names, _NONE]
-
-
 @command(
     "prompt",
     "use one of your prompts, with the tools and the model it names",
     usage="[NAME|none]",
     while_running="no",
-    complete=_prompt_names,
+    complete=lambda c: [*c.settings.prompts.names, _NONE] if c.settings.prompts is not None else [],
 )
 async def prompt(args: str, conversation: "Conversation", front: FrontEnd) -> None:
     book = conversation.settings.prompts

@@ -74,7 +74,7 @@ class Demo:
         base = Path(self._folder.name)
         self._before = Path.cwd()
         self._conversation: Conversation | None = None
-        project = copy_sample(base, self.scenario)
+        project = _copy_sample(base, self.scenario)
         script = base / "script.toml"
         script.write_text("replies = []\n", encoding="utf-8")
         (base / "config.toml").write_text(
@@ -174,7 +174,7 @@ def _indented(text: str) -> str:
     return "\n".join(f"  │ {line}" for line in lines)
 
 
-def copy_sample(folder: Path, scenario: str) -> Path:
+def _copy_sample(folder: Path, scenario: str) -> Path:
     """Return a fresh copy of a sample in `folder`, with a `.git` that only marks where it ends."""
     project = folder / "textstats"
     no_caches = shutil.ignore_patterns("__pycache__")
@@ -261,7 +261,6 @@ def _last_details(messages: Sequence[Message]) -> Mapping[str, object]:
 
 
 def _tests_passed(context: LlmContext) -> bool:
-    """Whether the last command of this conversation was the tests, and they passed."""
     details = _last_details(context.messages)
     return details.get("command") == TEST_COMMAND and details.get("exit_code") == 0
 

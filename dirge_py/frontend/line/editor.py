@@ -141,9 +141,6 @@ class TerminalLines:
             if prompt.strip() and self._history.get_strings()[-1:] != [prompt]:
                 self._history.append_string(prompt)
 
-    def put_back(self, line: str) -> None:
-        self.put(line)
-
     def put(self, text: str) -> None:
         """Insert `text` at the beginning of the input."""
         app = self._app
@@ -152,6 +149,8 @@ class TerminalLines:
             return
         app.current_buffer.text = _joined(text, app.current_buffer.text)
         app.current_buffer.cursor_position = len(app.current_buffer.text)
+
+    put_back = put
 
     @property
     def draft(self) -> str:

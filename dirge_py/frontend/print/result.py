@@ -59,10 +59,6 @@ class Ending:
     hint: str = ""
     """What to do about the error; may be empty."""
 
-    @property
-    def is_error(self) -> bool:
-        return bool(self.message)
-
 
 def ending_of(outcome: Outcome) -> Ending:
     """Exit code, subtype and texts for this outcome."""
@@ -152,7 +148,7 @@ def result_object(
     result: dict[str, Any] = {
         "type": "result",
         "subtype": ending.subtype,
-        "is_error": ending.is_error,
+        "is_error": bool(ending.message),
         "exit_code": ending.exit_code,
         "result": response,
         "session_id": conversation.session_id,
@@ -173,7 +169,7 @@ def result_object(
             for event in denials
         ],
     }
-    if ending.is_error:
+    if ending.message:
         result["error"] = {"kind": ending.kind, "message": ending.message, "hint": ending.hint}
     if isinstance(outcome, LimitExceeded):
         result["limit"] = {"name": outcome.name, "used": outcome.used, "max": outcome.max}

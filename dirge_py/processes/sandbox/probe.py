@@ -23,6 +23,7 @@ from dirge_py.processes.sandbox.proxy import HostList
 from dirge_py.processes.sandbox.seatbelt import Seatbelt
 from dirge_py.types.errors import ProcessError
 
+_NO_HOSTS = " `[sandbox] hosts` cannot be reached: only bubblewrap supports that."
 _PROBE_LIMIT_S = 5.0
 _TRUE = ("/bin/true", "/usr/bin/true", "/run/current-system/sw/bin/true")
 
@@ -48,7 +49,7 @@ def find_sandbox(
     except ValueError as error:
         return NoSandbox(f"{str(error)!r} is not a host", "Correct it in `[sandbox] hosts`.")
     if sys.platform == "darwin":
-        limits = seatbelt.LIMITS + _without_hosts(profile)
+        limits = seatbelt.LIMITS + _NO_HOSTS * bool(profile.hosts)
         tested = _test("seatbelt", Seatbelt(profile), profile, limits=limits)
         if isinstance(tested, Sandbox):
             return tested
@@ -62,7 +63,7 @@ def find_sandbox(
     second = landlock.reason_against()
     if not second:
         launcher = Landlock(profile)
-        limits = landlock.limits_here() + _without_hosts(profile)
+        limits = landlock.limits_here() + _NO_HOSTS * bool(profile.hosts)
         tested = _test("landlock", launcher, profile, limits=limits, close=launcher.close)
         if isinstance(tested, Sandbox):
             return tested
@@ -83,11 +84,6 @@ def _with_bubblewrap(profile: SandboxProfile, program: str) -> Sandbox | str:
         if "env:" not in tested:
             break
     return f"{program} does not work: {tested}"
-
-
-def _without_hosts(profile: SandboxProfile) -> str:
-    text = " `[sandbox] hosts` cannot be reached: only bubblewrap supports that."
-    return text if profile.hosts else ""
 
 
 def _test(

@@ -70,7 +70,7 @@ def test_every_outcome_has_its_exit_code(outcome: Outcome, exit_code: int, subty
     ending = ending_of(outcome)
 
     assert (ending.exit_code, ending.subtype) == (exit_code, subtype)
-    assert ending.is_error == (exit_code not in (0, 10, 11))
+    assert bool(ending.message) == (exit_code not in (0, 10, 11))
 
 
 @pytest.mark.parametrize(
