@@ -134,22 +134,18 @@ def count_index_entries(index: Path) -> int:
     return int(count) if signature == b"DIRC" else 0
 
 
-class PackTimeout(Exception):
-    """Reading the files took longer than it may."""
-
-
 def write_import_stream(
     root: str, paths: Iterable[str], target: Path, *, deadline: Callable[[], float]
 ) -> None:
     """Write the regular files below `root` to `target`, in the format of `git fast-import`.
 
-    Files that are gone, or can't be read, are left out. Raises PackTimeout: the `deadline` (by
+    Files that are gone, or can't be read, are left out. Raises TimeoutError: the `deadline` (by
     `time.monotonic`) is over; OSError: the stream can't be written.
     """
     with closing_descriptor(open_folder_handle(root)) as anchor, open(target, "wb") as stream:
         for path in paths:
             if time.monotonic() > deadline():
-                raise PackTimeout
+                raise TimeoutError
             content = _read_beneath(anchor, path)
             if content is not None:
                 stream.write(b"blob\ndata %d\n%b\n" % (len(content), content))

@@ -132,10 +132,6 @@ CREATE VIRTUAL TABLE words USING fts5 (
 """
 
 
-class StaleIndex(Exception):
-    """The index doesn't match its checksum, or has another version."""
-
-
 def _sqlite() -> Any:
     """Return the module, which some Pythons are built without."""
     return import_module("sqlite3")
@@ -143,17 +139,20 @@ def _sqlite() -> Any:
 
 def _index_errors() -> tuple[type[Exception], ...]:
     """Return the exceptions of an unusable index; all others are bugs or errors of the disk."""
-    return (StaleIndex, _sqlite().Error, ValueError, TypeError, LookupError)
+    return (_sqlite().Error, ValueError, TypeError, LookupError)
 
 
 @contextlib.contextmanager
 def open_database(path: Path) -> Iterator["sqlite3.Connection"]:
-    """A connection, committed at the end of the block. Raises StaleIndex, OSError, ImportError."""
+    """A connection, committed at the end of the block.
+
+    Raises ValueError: the index is damaged or of another version; OSError, ImportError.
+    """
     sqlite = _sqlite()
     is_new = not path.exists()
     stored = Path(f"{path}.sum")
     if not is_new and not (stored.exists() and stored.read_bytes() == _checksum_of(path)):
-        raise StaleIndex
+        raise ValueError("the index doesn't match its checksum")
     # Create it here, so that other users can never read it.
     os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600))
     connection: sqlite3.Connection = sqlite.connect(path, isolation_level=None)
@@ -163,7 +162,7 @@ def open_database(path: Path) -> Iterator["sqlite3.Connection"]:
             connection.executescript(_TABLES)
             connection.execute(f"PRAGMA user_version = {_VERSION}")
         elif connection.execute("PRAGMA user_version").fetchone() != (_VERSION,):
-            raise StaleIndex
+            raise ValueError("the index has another version")
         before = connection.total_changes
         connection.execute("BEGIN IMMEDIATE")
         yield connection

@@ -16,13 +16,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
-from dirge_py.git.objects import (
-    PackTimeout,
-    count_index_entries,
-    read_names,
-    write_import_stream,
-    write_names,
-)
+from dirge_py.git.objects import count_index_entries, read_names, write_import_stream, write_names
 from dirge_py.git.repository import GitFolders
 from dirge_py.git.runner import DURABLE, OWN_FILE, Git, GitFailed, ignore_options
 from dirge_py.lib.lean_dataclass import dataclass
@@ -193,7 +187,7 @@ class SnapshotCapture:
             candidates = await self._list_candidates(frozenset(also))
             await self._check_count(candidates)
             await self._write(candidates, date)
-        except (PackTimeout, GitFailed) as error:
+        except (TimeoutError, GitFailed) as error:
             if isinstance(error, GitFailed) and not error.timed_out:
                 raise
             slow = f"reading its files took longer than {self._limits.take_s:.0f} seconds"
