@@ -9,6 +9,10 @@ from argparse import Namespace
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
 from dirge_py.cli.arguments import SESSIONS_VERBS, build_sessions_parser, parse_words
 from dirge_py.cli.flags import print_error, project_folder
 from dirge_py.config.paths import state_dir
@@ -29,10 +33,6 @@ from dirge_py.session.record import Record
 from dirge_py.session.store import DAMAGED, KEPT_IN_TRASH, SessionSummary, Store, Trash
 from dirge_py.session.tree import build_tree, rewind_points
 from dirge_py.types.errors import DirgeError, SessionError, UsageError
-from itertools import groupby
-from pathlib import Path
-from typing import Any
-
 
 _BOLD, _PLAIN = "\x1b[1m", "\x1b[0m"
 _LEAST_TITLE = 20
@@ -310,14 +310,15 @@ def _import(flags: Namespace, store: Store) -> int:
         target = store
         if os.path.isabs(external.cwd) and os.path.isdir(external.cwd):
             target = Store(state_dir(), project_root(Path(external.cwd)), app_version=__version__)
-        imported = import_session(external, target, redact=redact)
+        session_id, is_known = import_session(external, target, redact=redact)
         lines = ["was imported before; nothing was done"]
-        if not imported.is_known:
-            lines = [f"imported from {imported.program}, {imported.messages} messages"]
-            lines += [f"left out: {n} {what}" for what, n in sorted(imported.left_out.items())]
+        if not is_known:
+            count = sum(1 for _ in external.messages())
+            lines = [f"imported from {external.program}, {count} messages"]
+            lines += [f"left out: {n} {what}" for what, n in sorted((+external.left_out).items())]
         elsewhere = f" -C {shlex.quote(external.cwd)}" if target.folder != store.folder else ""
-        lines.append(f"`dirge{elsewhere} -r {imported.session_id}` opens it")
-        _report(imported.session_id, lines)
+        lines.append(f"`dirge{elsewhere} -r {session_id}` opens it")
+        _report(session_id, lines)
 
     return _for_each(flags.words, import_file)
 

@@ -121,7 +121,7 @@ async def effort(args: str, conversation: "Conversation", front: FrontEnd) -> No
     "use one of your prompts, with the tools and the model it names",
     usage="[NAME|none]",
     while_running="no",
-    complete=lambda c: [*c.settings.prompts.names, _NONE] if c.settings.prompts is not None else [],
+    complete=lambda c: [*c.settings.prompts.names, _NONE],
 )
 async def prompt(args: str, conversation: "Conversation", front: FrontEnd) -> None:
     book = conversation.settings.prompts

@@ -8,13 +8,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
-from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.session.codec import encode_message
 from dirge_py.session.history import title_of
 from dirge_py.session.import_export.claude import looks_like_claude, read_claude
 from dirge_py.session.import_export.codex import looks_like_codex, read_codex
 from dirge_py.session.import_export.external import (
-    ExternalProgram,
     ExternalSession,
     ImportedMessage,
     parse_lines,
@@ -28,22 +26,6 @@ from dirge_py.types.messages import UserMessage
 
 _MOST_BYTES = 512 * 1024 * 1024
 _RUN = "import"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ImportResult:
-    """An imported session."""
-
-    session_id: str
-    """Its new id."""
-    program: ExternalProgram
-    """The program that wrote it."""
-    messages: int = 0
-    """How many messages it has."""
-    left_out: Mapping[str, int]
-    """How many parts of each kind were not imported."""
-    is_known: bool = False
-    """Whether it had been imported before, so that nothing was done now."""
 
 
 def read_external(
@@ -78,10 +60,10 @@ def read_external(
     return session
 
 
-def import_session(found: ExternalSession, store: Store, *, redact: Redact) -> ImportResult:
-    """Write the session into `store`, unless it is there already.
+def import_session(found: ExternalSession, store: Store, *, redact: Redact) -> tuple[str, bool]:
+    """Write the session into `store`; returns its id, and whether it was there already.
 
-    Its id is derived from its source, so that importing it again finds it. Raises SessionError: it
+    The id is derived from its source, so that importing it again finds it. Raises SessionError: it
     can't be written; a partial session is removed.
     """
     messages = list(found.messages())
@@ -89,7 +71,6 @@ def import_session(found: ExternalSession, store: Store, *, redact: Redact) -> I
     digest = hashlib.sha256(f"{found.program}\0{found.session_id}".encode(errors="replace"))
     session_id = f"{datetime.fromtimestamp(started, UTC):%Y%m%d}-{digest.hexdigest()[:10]}"
     origin = {"program": found.program, "session_id": found.session_id}
-    left_out = {what: count for what, count in found.left_out.items() if count}
     known = _is_known(store, session_id, origin)
     if not known:
         # This makes the folder of the project.
@@ -104,13 +85,7 @@ def import_session(found: ExternalSession, store: Store, *, redact: Redact) -> I
             raise
         finally:
             journal.close()
-    return ImportResult(
-        session_id=session_id,
-        program=found.program,
-        messages=len(messages),
-        left_out=left_out,
-        is_known=known,
-    )
+    return session_id, known
 
 
 def _is_known(store: Store, session_id: str, origin: Mapping[str, str]) -> bool:
