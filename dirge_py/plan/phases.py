@@ -43,16 +43,21 @@ _QUOTES: Mapping[str, tuple[str, int | None]] = {
 _CUT = "\n[… left out: it is too long …]\n"
 
 
-def explore_prompt(request: str) -> str:
-    return _prompt("explore", REQUEST=request)
+def phase_prompt(name: str, **values: str) -> str:
+    """Return the prompt of this name with the values; those in `_QUOTES` are cut and quoted."""
+    for key in values.keys() & _QUOTES.keys():
+        label, most = _QUOTES[key]
+        text = values[key] if most is None else cut_middle(values[key], most, _CUT, tail=0.3)
+        values[key] = quote_text(label, text)
+    return fill_template(prompt_text(name, _FOLDER), values)
 
 
 def plan_prompt(request: str, findings: str, *, previous: str = "", comment: str = "") -> str:
     """Return the prompt of the plan phase; `previous` was rejected with `comment`."""
     again = ""
     if previous.strip() or comment.strip():
-        again = f"\n{_prompt('plan_again', PREVIOUS=previous, COMMENT=comment)}\n"
-    return _prompt("plan", REQUEST=request, FINDINGS=findings, AGAIN=again)
+        again = f"\n{phase_prompt('plan_again', PREVIOUS=previous, COMMENT=comment)}\n"
+    return phase_prompt("plan", REQUEST=request, FINDINGS=findings, AGAIN=again)
 
 
 def implement_prompt(request: str, plan: str) -> str:
@@ -63,36 +68,8 @@ def implement_prompt(request: str, plan: str) -> str:
 
 def carry_on_prompt(request: str, plan: str, *, missing: str = "") -> str:
     """Return the prompt for an implement run that can't be continued, with the last review."""
-    words = _prompt("carry_on", REQUEST=request, PLAN=plan)
-    return f"{words}\n\n{retry_prompt(missing)}" if missing.strip() else words
-
-
-def retry_prompt(missing: str) -> str:
-    return _prompt("retry", MISSING=missing)
-
-
-def review_prompt(request: str, plan: str, *, claims: str, changes: str) -> str:
-    """Return the prompt of the review with the implementer's commands and the diff."""
-    return _prompt("review", REQUEST=request, PLAN=plan, CLAIMS=claims, CHANGES=changes)
-
-
-def verdict_again_prompt(problem: str) -> str:
-    """Return a prompt for the verdict alone; `problem` is why the last can't be read."""
-    return _prompt("verdict_again", PROBLEM=problem.rstrip("."))
-
-
-def report_now_prompt(phase: PhaseName) -> str:
-    """Return a prompt for the report of a phase that has used up its turns."""
-    return _prompt(f"report_now_{phase}")
-
-
-def _prompt(name: str, **values: str) -> str:
-    """Return the template with the values, of which those in `_QUOTES` are cut and quoted."""
-    for key in values.keys() & _QUOTES.keys():
-        label, most = _QUOTES[key]
-        text = values[key] if most is None else cut_middle(values[key], most, _CUT, tail=0.3)
-        values[key] = quote_text(label, text)
-    return fill_template(prompt_text(name, _FOLDER), values)
+    words = phase_prompt("carry_on", REQUEST=request, PLAN=plan)
+    return f"{words}\n\n{phase_prompt('retry', MISSING=missing)}" if missing.strip() else words
 
 
 _PLACE = re.compile(r"\{\{([A-Z][A-Z0-9_]*)\}\}")
@@ -170,7 +147,7 @@ class PhaseFork:
         has_worked = any(message.calls for message in answers)
         is_silent = _is_silent(outcome, answers) and can_act and has_worked
         if is_silent or isinstance(outcome, MaxTurns):
-            report_now = user_text(report_now_prompt(self.phase), "harness")
+            report_now = user_text(phase_prompt(f"report_now_{self.phase}"), "harness")
             outcome, answers = await self._ask(report_now, bundles, can_act=False)
         if isinstance(outcome, NeedsMoreTurns):
             # It called a tool although it had none.

@@ -8,7 +8,7 @@ from dirge_py.conversation.conversation import Conversation
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.text import one_line, plural, truncate
 from dirge_py.plan.evidence import UNFINISHED, Evidence, EvidenceLedger, describe_ending
-from dirge_py.plan.phases import PhaseFork, fill_template, review_prompt, verdict_again_prompt
+from dirge_py.plan.phases import PhaseFork, fill_template, phase_prompt
 from dirge_py.plan.project_guard import ProjectChanges
 from dirge_py.plan.state import PlanState
 from dirge_py.plan.verdict import (
@@ -90,11 +90,12 @@ class Reviewer:
             for item in self._ledger.of("implement", state.cycle.step)
             if not item.is_look
         ]
-        text = review_prompt(
-            state.request,
-            state.plan,
-            claims="\n".join(claims) or "(The implementer ran no command that verifies anything.)",
-            changes=await self._changes(),
+        text = phase_prompt(
+            "review",
+            REQUEST=state.request,
+            PLAN=state.plan,
+            CLAIMS="\n".join(claims) or "(The implementer ran no command that verifies anything.)",
+            CHANGES=await self._changes(),
         )
         return UserMessage(content=(TextBlock(text), *attached))
 
@@ -103,7 +104,7 @@ class Reviewer:
         text = await fork.ask(prompt, bundles=bundles)
         verdict = parse_verdict(text)
         if isinstance(verdict, str):
-            again = user_text(verdict_again_prompt(verdict), "harness")
+            again = user_text(phase_prompt("verdict_again", PROBLEM=verdict.rstrip(".")), "harness")
             answer = await fork.ask_again(again, can_act=False, answer=verdict_answer_schema())
             text = as_json_block(answer) or text
         if proof := self._proof_request(text, await fork.tree()):

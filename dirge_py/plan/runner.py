@@ -211,7 +211,7 @@ class PlanRun:
     async def _phases(self) -> Outcome:
         if not self._state.findings:
             self._enter("explore")
-            prompt = phases.explore_prompt(self._state.request)
+            prompt = phases.phase_prompt("explore", REQUEST=self._state.request)
             findings = await self._look("frozen", phases.EXPLORE_TOOLS, prompt)
             self._update(findings=findings)
         if self._state.is_accepted and isinstance(self._approver, AutoApprove):
@@ -373,7 +373,7 @@ class PlanRun:
     def _implement_prompt(self) -> UserMessage:
         state = self._state
         if state.cycle.step > 1:
-            return user_text(phases.retry_prompt(state.cycle.feedback), "harness")
+            return user_text(phases.phase_prompt("retry", MISSING=state.cycle.feedback), "harness")
         whole = phases.implement_prompt(state.request, state.plan)
         # The first block is the user's own text, and is shown as such.
         rest = whole.removeprefix(state.request).lstrip("\n")

@@ -11,13 +11,9 @@ from dirge_py.plan.phases import (
     EXPLORE_TOOLS,
     PLAN_TOOLS,
     REVIEW_TOOLS,
-    explore_prompt,
     implement_prompt,
+    phase_prompt,
     plan_prompt,
-    report_now_prompt,
-    retry_prompt,
-    review_prompt,
-    verdict_again_prompt,
 )
 from dirge_py.plan.review import feedback_for
 from dirge_py.plan.verdict import CheckedVerdict, ReviewVerdict, parse_verdict
@@ -26,17 +22,29 @@ from dirge_py.types.events import PhaseName
 CHANGING = {"write", "edit", "apply_patch", "kill_shell", "memory", "todo"}
 
 
-def review(text: str = "r") -> str:
-    return review_prompt(text, text, claims=text, changes=text)
+def explore(text: str) -> str:
+    return phase_prompt("explore", REQUEST=text)
+
+
+def retry(text: str) -> str:
+    return phase_prompt("retry", MISSING=text)
+
+
+def review(request: str = "r", plan: str = "p", *, others: str = "o") -> str:
+    return phase_prompt("review", REQUEST=request, PLAN=plan, CLAIMS=others, CHANGES=others)
+
+
+def verdict_again(problem: str) -> str:
+    return phase_prompt("verdict_again", PROBLEM=problem)
 
 
 PROMPTS: dict[str, Callable[[str], str]] = {
-    "explore": explore_prompt,
+    "explore": explore,
     "plan": lambda text: plan_prompt(text, text),
     "plan again": lambda text: plan_prompt("r", "f", previous=text, comment=text),
     "implement": lambda text: implement_prompt("r", text),
-    "retry": retry_prompt,
-    "review": review,
+    "retry": retry,
+    "review": lambda text: review(text, text, others=text),
 }
 
 
@@ -88,17 +96,17 @@ def test_a_plan_that_was_turned_down_is_told_only_where_there_is_one() -> None:
 def test_the_request_and_the_plan_are_handed_on_whole_and_the_rest_is_cut() -> None:
     long = "\n".join(f"line {number}" for number in range(20_000))
     assert long in implement_prompt(long, "p") and long in implement_prompt("r", long)
-    assert long in explore_prompt(long) and long in review_prompt(long, "p", claims="", changes="")
+    assert long in explore(long) and long in review(long)
     for cut in (
         plan_prompt("r", long),
-        retry_prompt(long),
-        review_prompt("r", "p", claims=long, changes=long),
+        retry(long),
+        review(others=long),
     ):
         assert len(cut) < 70_000
         assert "left out" in cut and "line 0\n" in cut and "line 19999" in cut
 
 
-@pytest.mark.parametrize("prompt", [review(), verdict_again_prompt("it is not there")])
+@pytest.mark.parametrize("prompt", [review(), verdict_again("it is not there")])
 def test_every_verdict_that_a_prompt_shows_is_one_that_can_be_read(prompt: str) -> None:
     shown = re.findall(r"^```json\n.*?^```$", prompt, re.M | re.S)
     assert shown
@@ -119,12 +127,12 @@ def test_the_end_of_a_plan_as_it_is_asked_for_is_one_that_can_be_read() -> None:
 def test_a_verdict_is_asked_for_again_with_the_reason() -> None:
     problem = parse_verdict("DONE")
     assert isinstance(problem, str)
-    assert f"cannot be read: {problem}." in verdict_again_prompt(problem)
+    assert f"cannot be read: {problem}." in verdict_again(problem)
 
 
 @pytest.mark.parametrize("phase", get_args(PhaseName))
 def test_every_phase_can_be_asked_for_its_report(phase: PhaseName) -> None:
-    assert "no more tool calls" in report_now_prompt(phase)
+    assert "no more tool calls" in phase_prompt(f"report_now_{phase}")
 
 
 # -- what a retry gets of a review
