@@ -10,6 +10,7 @@ import os
 import re
 import shlex
 from collections.abc import Mapping, Sequence
+from dataclasses import field
 from pathlib import Path
 
 from dirge_py.git.repository import GitFolders
@@ -105,8 +106,8 @@ class Git:
     """The search path that git gets."""
     root: str
     """The work tree."""
-    runner: Runner
-    """Starts the commands."""
+    runner: Runner = field(default_factory=lambda: Runner(EnvironmentPolicy()))
+    """Starts the commands, without a sandbox: git only reads the work tree."""
 
     def command(
         self, *arguments: str | Path, stdin: Path | None = None, stdout: Path | None = None
@@ -161,11 +162,6 @@ class Git:
             output = finished.output.head.decode(errors="replace").strip()
             how = "was ended after a time" if finished.timed_out else "failed"
             raise GitFailed(output or f"git {how}.", timed_out=finished.timed_out)
-
-
-def private_git(program: str, path: str, root: str) -> Git:
-    """Git without a sandbox: it reads the project and writes only dirge's own repository."""
-    return Git(program=program, path=path, root=root, runner=Runner(EnvironmentPolicy()))
 
 
 _READ_S = 10.0

@@ -10,9 +10,6 @@ import os
 import re
 import tempfile
 from collections.abc import Iterator, Sequence
-from itertools import takewhile
-from pathlib import Path
-
 from dirge_py.conversation.conversation import Conversation
 from dirge_py.files.tree_hash import TreeDigest
 from dirge_py.files.walk import is_build_artifact
@@ -22,6 +19,9 @@ from dirge_py.session.snapshots.base import Snapshot
 from dirge_py.types.errors import DirgeError
 from dirge_py.types.hooks import Hooks, TurnInfo
 from dirge_py.types.tools import LoopToolResult, ToolCall
+from itertools import takewhile
+from pathlib import Path
+
 
 _COMMANDS = "bash"
 _MAX_PATHS_SHOWN = 8
@@ -209,17 +209,12 @@ class ReviewerWrites:
 
 def _walk_entries(top: str) -> Iterator[str]:
     """Yield everything below `top` except for files of version control, builds and caches."""
-    waiting = [top]
-    while waiting:
-        try:
-            with os.scandir(waiting.pop()) as entries:
-                for entry in entries:
-                    name = entry.name
-                    is_generated = name.endswith(".pyc") or is_build_artifact(f"{name}/")
-                    if is_generated or name in _NOT_WRITTEN_BY_HAND:
-                        continue
-                    yield entry.path
-                    if entry.is_dir(follow_symlinks=False):
-                        waiting.append(entry.path)
-        except OSError:
-            continue  # An unreadable folder can't be compared.
+    # An unreadable folder is left out: it can't be compared.
+    for folder, folders, files in os.walk(top):
+        folders[:] = filter(_may_be_by_hand, folders)
+        yield from (f"{folder}/{name}" for name in (*folders, *filter(_may_be_by_hand, files)))
+
+
+def _may_be_by_hand(name: str) -> bool:
+    is_generated = name.endswith(".pyc") or is_build_artifact(f"{name}/")
+    return not (is_generated or name in _NOT_WRITTEN_BY_HAND)

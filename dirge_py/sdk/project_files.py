@@ -39,7 +39,6 @@ from dirge_py.git.runner import (
     find_git,
     ignore_options,
     personal_excludes,
-    private_git,
 )
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.paths import is_below_any
@@ -255,7 +254,7 @@ def project_around(config: Config, cwd: Path, roots: Sequence[str]) -> Project:
     return Project(
         root=root,
         cwd=real,
-        git=private_git(find_git(path, root), path, root),
+        git=Git(program=find_git(path, root), path=path, root=root),
         own=[folder for folder in own if is_below_any(folder, [root])],
     )
 
@@ -388,7 +387,7 @@ async def _copy_git(
         await asyncio.to_thread(remove_tree, str(own))
         notify(f"Git doesn't work in the copy of the project: {reason_of(error)}.")
         return
-    git = private_git(project.git.program, project.git.path, top)
+    git = Git(program=project.git.program, path=project.git.path, root=top)
     # Without this each `git status` reads all files, as their stamps differ from the index.
     refresh = f"{git.command('update-index', '-q', '--refresh')} || :"
     with suppress(GitFailed):

@@ -16,7 +16,7 @@ from dirge_py.files.safe_read import read_regular
 from dirge_py.files.walk import IGNORE_FILE_LIMIT, IgnoreRules, ignored_by, parse_ignore_file
 from dirge_py.git.objects import TreeChange, is_in_index, read_blob
 from dirge_py.git.repository import git_folders
-from dirge_py.git.runner import GitFailed, find_git, personal_excludes, private_git
+from dirge_py.git.runner import Git, GitFailed, find_git, personal_excludes
 from dirge_py.lib.paths import is_below, upwards
 from dirge_py.session.ids import project_id, project_root
 from dirge_py.session.snapshots.base import RestoreResult, Snapshot
@@ -73,7 +73,7 @@ class SnapshotRepository:
         self._on_notice = on_notice
         self._clock = clock
         program = find_git(path, self.root)
-        self._git = private_git(program, path, self.root)
+        self._git = Git(program=program, path=path, root=self.root)
         self._folder = StoreFolder(Path(self._state, "snapshots"), project_id(project), self._git)
         self._never = _why_unavailable(self.root, program)
         self._failure = ""
