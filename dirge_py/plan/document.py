@@ -45,6 +45,8 @@ _NUMBER = re.compile(
     r"(?:step[ \t]+)?\d{1,4}[ \t]*[.):—–-]*[ \t]+|step[ \t]+\d{1,4}[ \t]*[.):—–-]+", re.I
 )
 _BOX = re.compile(r"\[[ xX]?\][ \t]+")
+_WHOLE_FENCE = re.compile(r"\s*```(?:markdown|md)[ \t]*\r?\n(?:(.*)\n)?[ \t]*```\s*", re.DOTALL)
+"""Models like to put a fence around the whole plan."""
 _FENCE = re.compile(r"[ \t]*(`{3,}|~{3,})[ \t]*([^\s`]*)")
 
 
@@ -79,12 +81,8 @@ def read_plan(text: str) -> PlanDocument:
 
 def _read_lines(text: str) -> list[_Line]:
     """Return the lines with their sections. A heading within a step belongs to the step."""
-    source = text.split("\n")
-    stripped = text.strip().split("\n")
-    # Models like to put a fence around the whole plan.
-    is_fenced = re.fullmatch(r"```(?:markdown|md)[ \t]*\r?", stripped[0]) is not None
-    if is_fenced and len(stripped) > 1 and stripped[-1].strip() == "```":
-        source = stripped[1:-1]
+    whole = _WHOLE_FENCE.fullmatch(text)
+    source = (whole[1] or "" if whole else text).split("\n")
     lines: list[_Line] = []
     section: _Section = ""
     depth = 0

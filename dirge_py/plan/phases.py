@@ -10,7 +10,6 @@ from typing import Any
 from dirge_py.agent_loop.answer_schema import AnswerSchema
 from dirge_py.context.prompt_text import prompt_text, quote_text
 from dirge_py.conversation.conversation import Conversation
-from dirge_py.conversation.deps import ForkOptions
 from dirge_py.conversation.run import Run
 from dirge_py.guards.broken_answers import EMPTY_KIND
 from dirge_py.lib.text import cut_middle, truncate
@@ -93,7 +92,8 @@ class PhaseFork:
     """A phase in a fork of `parent`, which reports the fork's events and keeps its history."""
 
     parent: Conversation
-    options: ForkOptions
+    conversation: Conversation
+    """The fork."""
     phase: PhaseName
     step: int
     check: Callable[[], None]
@@ -102,36 +102,25 @@ class PhaseFork:
     """Hooks for all of its runs."""
     run: Run | None = None
     """The run in progress."""
-    conversation: Conversation | None = None
-    """The fork; None until it is opened."""
     has_ended: bool = False
     """Whether its end was reported."""
-    _began: float = field(default_factory=time.monotonic)
+    began: float = field(default_factory=time.monotonic)
+    """When the phase began, in seconds as `time.monotonic`."""
 
-    async def open(self) -> None:
-        """Create the fork. Raises DirgeError if that fails."""
-        fork = await self.parent.fork(self.options)
-        fork.subscribe(self._forward)
-        self.conversation = fork
+    def __post_init__(self) -> None:
+        self.conversation.subscribe(self._forward)
         self.parent.report(self._event(state="started"))
 
     async def close(self) -> None:
-        """Close the fork, if there is one, and report its end once."""
-        if self.conversation is None:
-            return
+        """Close the fork, and report its end once."""
         if not self.has_ended:
             self.parent.report(self.ended("It did not finish."))
         await self.conversation.close()
 
     async def tree(self) -> str:
         """Return the hash of the files that it works on; "" if they can't be read."""
-        tree = await read_tree(self.opened)
+        tree = await read_tree(self.conversation)
         return tree.sha256 if tree is not None else ""
-
-    @property
-    def opened(self) -> Conversation:
-        assert self.conversation is not None
-        return self.conversation
 
     async def ask(
         self, prompt: UserMessage, *, bundles: Sequence[Hooks] = (), can_act: bool = True
@@ -173,7 +162,7 @@ class PhaseFork:
 
         Raises PhaseEnded if the run was stopped from outside.
         """
-        fork = self.opened
+        fork = self.conversation
         fork.settings.answer_schema = answer if fork.settings.holds_schema else None
         try:
             return await self.ask(prompt, bundles=bundles, can_act=can_act)
@@ -191,13 +180,13 @@ class PhaseFork:
             state="ended",
             summary=summary,
             text=text,
-            duration_ms=round((time.monotonic() - self._began) * 1000),
-            usage=self.opened.usage,
-            cost_usd=self.opened.cost_usd,
+            duration_ms=round((time.monotonic() - self.began) * 1000),
+            usage=self.conversation.usage,
+            cost_usd=self.conversation.cost_usd,
         )
 
     def _event(self, **members: Any) -> PlanPhase:
-        isolation = self.opened.environment.isolation
+        isolation = self.conversation.environment.isolation
         return PlanPhase(phase=self.phase, step=self.step, shut_in=isolation, **members)
 
     async def _ask(
@@ -205,7 +194,7 @@ class PhaseFork:
     ) -> tuple[Outcome, Sequence[AssistantMessage]]:
         """Run a prompt; return its outcome and the model's messages."""
         self.check()
-        fork = self.opened
+        fork = self.conversation
         before = len(fork.messages)
         more = [*self.bundles, *bundles, *(() if can_act else (_WITHOUT_TOOLS,))]
         self.run = fork.send(prompt, bundles=more, single_turn=not can_act)

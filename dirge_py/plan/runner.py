@@ -413,7 +413,7 @@ class PlanRun:
         # Whether there is a sandbox is known only once the fork exists.
         await self._wait(guard.begin(needs_snapshot=True))
         async with self._opened("empty", "copy", phases.REVIEW_TOOLS) as fork:
-            reviewing = fork.opened
+            reviewing = fork.conversation
             collector = EvidenceCollector(
                 reviewing,
                 self._ledger,
@@ -458,19 +458,20 @@ class PlanRun:
     ) -> AsyncIterator[PhaseFork]:
         phase, terms = self._state.phase, self._terms
         model, max_turns = terms.models.get(phase), terms.table.max_turns
-        fork = PhaseFork(
+        options = ForkOptions(
+            history=history, workspace=workspace, tools=tools, model=model, max_turns=max_turns
+        )
+        began = time.monotonic()
+        self._fork = fork = PhaseFork(
             self._conversation,
-            ForkOptions(
-                history=history, workspace=workspace, tools=tools, model=model, max_turns=max_turns
-            ),
+            await self._wait(self._conversation.fork(options)),
             phase=phase,
             step=self._state.cycle.step,
             check=self._check,
             bundles=[self._budget.bundle()],
+            began=began,
         )
         try:
-            await self._wait(fork.open())
-            self._fork = fork
             yield fork
         finally:
             self._fork = None
