@@ -302,17 +302,14 @@ def _problem(verdict: ReviewVerdict, unmet: int, *, is_proved: bool, is_known: b
     if not verdict.is_done:
         is_explained = verdict.missing or unmet
         return "" if is_explained else "the verdict is NEEDS_FIX, but names nothing that is missing"
-    if verdict.missing:
-        return "the verdict is DONE, but something is missing"
-    if not verdict.checklist:
-        return "the verdict is DONE, without a checklist"
-    if not is_known:
-        return "the files cannot be read, so no evidence is about the current files"
-    if not is_proved:
-        return "no command that does more than read has passed on the current files"
-    if unmet:
-        return f"{unmet} of {len(verdict.checklist)} requirements have no evidence that counts"
-    return ""
+    problems = (
+        (verdict.missing, "the verdict is DONE, but something is missing"),
+        (not verdict.checklist, "the verdict is DONE, without a checklist"),
+        (not is_known, "the files cannot be read, so no evidence is about the current files"),
+        (not is_proved, "no command that does more than read has passed on the current files"),
+        (unmet, f"{unmet} of {len(verdict.checklist)} requirements have no evidence that counts"),
+    )
+    return next((problem for is_there, problem in problems if is_there), "")
 
 
 _ID = re.compile(r"(?<!\w)E\d{1,9}(?!\w)")
