@@ -71,12 +71,18 @@ def import_session(found: ExternalSession, store: Store, *, redact: Redact) -> t
     digest = hashlib.sha256(f"{found.program}\0{found.session_id}".encode(errors="replace"))
     session_id = f"{datetime.fromtimestamp(started, UTC):%Y%m%d}-{digest.hexdigest()[:10]}"
     origin = {"program": found.program, "session_id": found.session_id}
-    known = _is_known(store, session_id, origin)
-    if not known:
+    path = store.folder / f"{session_id}.jsonl"
+    is_known = os.path.lexists(path)
+    if is_known:
+        records = read_journal(path).records
+        known = records[0].data if records and isinstance(records[0].data, Mapping) else {}
+        if known.get("imported_from") != origin:
+            raise SessionError(f"There is another session {session_id}.")
+    else:
         # This makes the folder of the project.
         store.create(session_id).close()
         header = {"created": timestamp(started), "cwd": redact(found.cwd), "imported_from": origin}
-        journal = Journal(store.folder / f"{session_id}.jsonl", header=header)
+        journal = Journal(path, header=header)
         try:
             for type_name, data, at in _records(found, messages):
                 journal.append(type_name, redacted_record(type_name, data, redact), at=at)
@@ -85,18 +91,7 @@ def import_session(found: ExternalSession, store: Store, *, redact: Redact) -> t
             raise
         finally:
             journal.close()
-    return session_id, known
-
-
-def _is_known(store: Store, session_id: str, origin: Mapping[str, str]) -> bool:
-    path = store.folder / f"{session_id}.jsonl"
-    if not os.path.lexists(path):
-        return False
-    records = read_journal(path).records
-    header = records[0].data if records and isinstance(records[0].data, Mapping) else {}
-    if header.get("imported_from") != origin:
-        raise SessionError(f"There is another session {session_id}.")
-    return True
+    return session_id, is_known
 
 
 def _records(

@@ -252,7 +252,8 @@ def list_sessions(folder: Path) -> list[SessionSummary]:
     for session_id, marks in sessions_in(folder).items():
         with contextlib.suppress(OSError):
             summary = _summarise(folder, session_id, marks)
-            found.append(replace(summary, is_damaged=summary.is_damaged or session_id in damaged))
+            is_damaged = summary.is_damaged or session_id in damaged
+            found.append(replace(summary, usage=None, cost_usd=None, is_damaged=is_damaged))
     return newest_first(found)
 
 
@@ -286,7 +287,7 @@ def _summarise(folder: Path, session_id: str, marks: FileMarks) -> SessionSummar
     totals.messages = messages
     end = marks[-1].size if tail.endswith(b"\n") else 0
     read = (*marks[:-1], marks[-1]._replace(read=end))
-    return replace(totals.summary(folder.name, session_id, read), usage=None, cost_usd=None)
+    return totals.summary(folder.name, session_id, read)
 
 
 def searchable_texts(record: Record) -> Iterator[tuple[str, str]]:
