@@ -5,11 +5,12 @@ Explore, plan and review run in forks; implement is an ordinary run of the main 
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Coroutine, Sequence
-from contextlib import ExitStack, asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
+from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import replace
 from typing import Any, Literal, TypeVar
 
+from dirge_py.config.schema import LimitsTable
 from dirge_py.conversation.conversation import Conversation
 from dirge_py.conversation.deps import ForkOptions
 from dirge_py.conversation.run import Run
@@ -18,7 +19,6 @@ from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.text import clean
 from dirge_py.plan import approval, phases
 from dirge_py.plan.approval import AutoApprove, PlanApprover
-from dirge_py.plan.budget import PlanBudget
 from dirge_py.plan.document import PlanDocument, read_plan
 from dirge_py.plan.evidence import EvidenceCollector, EvidenceLedger
 from dirge_py.plan.phases import PhaseEnded, PhaseFork, phase_failed, summary_line
@@ -27,14 +27,22 @@ from dirge_py.plan.review import Review, Reviewer
 from dirge_py.plan.state import NAME, PlanCycle, PlanState, load_state, terms_of
 from dirge_py.tools.todo_list import TodoItem
 from dirge_py.types.errors import DirgeError
-from dirge_py.types.events import LoopEvent, MessageEnd, PhaseName, PlanPhase, SystemNotice
-from dirge_py.types.hooks import Hooks
+from dirge_py.types.events import (
+    LoopEvent,
+    MessageEnd,
+    PhaseName,
+    PlanPhase,
+    SystemNotice,
+    UsageReported,
+)
+from dirge_py.types.hooks import Context, Hooks, StopRun, TurnInfo
 from dirge_py.types.messages import TextBlock, Usage, UserBlock, UserMessage, user_text
 from dirge_py.types.outcomes import (
     AwaitingConfirmation,
     Cancelled,
     Done,
     Failed,
+    LimitExceeded,
     NotVerified,
     Outcome,
 )
@@ -47,6 +55,8 @@ _PHASE_LABELS: dict[PhaseName, str] = {
 }
 _TIME = "time"
 T = TypeVar("T")
+_COST_DECIMALS = 9
+"""The decimals to which costs are compared: 0.1 + 0.2 must not exceed 0.3."""
 _LOCKED = (
     "The mode is plan, in which nothing can be changed, so the implementation will be denied its "
     "changes. /mode standard allows them."
@@ -98,6 +108,73 @@ async def resume_plan(
         left = max(1, state.cycle.cycles_left)
         state = replace(state, cycle=replace(state.cycle, cycles_left=left).next())
     return await PlanRun(conversation, approver, replace(state, status="active")).execute()
+
+
+class PlanBudget:
+    """The limits for all runs of a plan together, its forks included.
+
+    `stop` is called when the time is up; the clock runs from `begin` to `end`.
+    """
+
+    def __init__(self, limits: LimitsTable, stop: Callable[[], None]) -> None:
+        self._limits = limits
+        self._stop = stop
+        self._usage = Usage()
+        self._cost_usd = 0.0
+        self._left_s = limits.time_s
+        self._timer: asyncio.TimerHandle | None = None
+
+    def sink(self, event: LoopEvent) -> None:
+        if isinstance(event, UsageReported):
+            self._usage += event.usage
+            self._cost_usd += event.cost_usd or 0.0
+
+    def bundle(self) -> Hooks:
+        """Return a hook that ends a run before its next model call if a limit is exceeded."""
+
+        def before_model(info: TurnInfo) -> Context:
+            if limit := self.exceeded():
+                raise StopRun(limit)
+            return info.context
+
+        return Hooks(name="allowance", transform_context=before_model)
+
+    def exceeded(self) -> LimitExceeded | None:
+        """Return the exceeded limit; None if all are kept."""
+        limits, tokens = self._limits, self._usage.total
+        cost_usd = round(self._cost_usd, _COST_DECIMALS)
+        if limits.time_s is not None and self._left_s == 0:
+            return LimitExceeded(name="time", used=limits.time_s, max=limits.time_s)
+        if limits.cost_usd is not None and cost_usd > limits.cost_usd:
+            return LimitExceeded(name="cost", used=cost_usd, max=limits.cost_usd)
+        if limits.tokens is not None and tokens > limits.tokens:
+            return LimitExceeded(name="tokens", used=tokens, max=limits.tokens)
+        return None
+
+    def begin(self) -> None:
+        if self._left_s is not None:
+            self._timer = asyncio.get_running_loop().call_later(self._left_s, self._expire)
+
+    def end(self) -> None:
+        if self._timer is not None and self._left_s is not None:
+            left_s = self._timer.when() - asyncio.get_running_loop().time()
+            self._left_s = min(self._left_s, max(left_s, 0.0))
+            self._timer.cancel()
+        self._timer = None
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Stop the clock while the user decides."""
+        self.end()
+        try:
+            yield
+        finally:
+            self.begin()
+
+    def _expire(self) -> None:
+        self._left_s = 0.0
+        self._timer = None
+        self._stop()
 
 
 class PlanInterrupted(Exception):

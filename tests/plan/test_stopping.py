@@ -12,9 +12,8 @@ import pytest
 from dirge_py.config.schema import LimitsTable
 from dirge_py.conversation.conversation import Conversation
 from dirge_py.plan.approval import PlanAnswer, Revise
-from dirge_py.plan.budget import PlanBudget
 from dirge_py.plan.document import PlanDocument
-from dirge_py.plan.runner import resume_plan, start_plan
+from dirge_py.plan.runner import PlanBudget, resume_plan, start_plan
 from dirge_py.providers.scripted import Gate, Reply
 from dirge_py.types.errors import DirgeError
 from dirge_py.types.events import PlanPhase
