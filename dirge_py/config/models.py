@@ -99,9 +99,8 @@ def with_own_model(config: Config) -> Config:
     except NoProvider:
         own = ProviderEntry(type="scripted", model="model", script="unused")
         changed = {"provider": "own", "providers": {**config.providers, "own": own}}
-        origin = config.origin
-        config = config.model_copy(update=changed)
-        config._origin = replace(origin, chosen=replace(origin.chosen, provider=None))
+        origin = replace(config.origin, chosen=replace(config.origin.chosen, provider=None))
+        return config.model_copy(update=changed).with_origin(origin)
     return config
 
 

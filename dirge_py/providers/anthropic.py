@@ -406,7 +406,7 @@ class AnthropicParser(StreamParser):
             case "thinking":
                 self._think(as_text(raw.get("thinking")))
             case "tool_use":
-                call_id = self._ids.free(as_text(raw.get("id")))
+                call_id = self._free_id(as_text(raw.get("id")))
                 self._call(str(index), call_id, as_text(raw.get("name")))
 
     def _grow(self, index: Any, delta: Mapping[str, Any]) -> None:

@@ -8,11 +8,12 @@ call, directly behind its text, or in the thought itself.
 """
 
 import json
+import operator
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 from urllib.parse import quote
 
 from dirge_py.lib.lean_dataclass import dataclass
@@ -112,17 +113,12 @@ def unpack_signatures(signature: str | None) -> Signatures | None:
     try:
         on, length, packed = json.loads(signature.removeprefix(_MARK))
         pieces = tuple(SignedPiece(start, end, text) for start, end, text in packed)
-        numbers = [0, *(at for piece in pieces for at in (piece.start, piece.end)), length]
-        is_valid = (
-            on in ("call", "text", "thought")
-            and bool(pieces)
-            and all(isinstance(at, int) for at in numbers)
-            and numbers == sorted(numbers)
-            and all(isinstance(piece.signature, str) for piece in pieces)
-        )
+        numbers = [0, *(at for piece in pieces for at in piece[:2]), length]
+        is_sound = numbers == sorted(map(operator.index, numbers)) and on in get_args(On)
     except (ValueError, TypeError, RecursionError):
         return None
-    return Signatures(on, length, pieces) if is_valid else None
+    is_text = all(isinstance(piece.signature, str) for piece in pieces)
+    return Signatures(on, length, pieces) if pieces and is_sound and is_text else None
 
 
 def content_request(call: ModelCall) -> dict[str, Any]:
@@ -135,12 +131,10 @@ def content_request(call: ModelCall) -> dict[str, Any]:
         declarations = [call.json_cache.of(tool, _declaration) for tool in context.tools]
         body["tools"] = [{"functionDeclarations": declarations}]
         choice = options.tool_choice
-        if isinstance(choice, NamedTool):
-            calling = {"mode": "ANY", "allowedFunctionNames": [choice.name]}
-            body["toolConfig"] = {"functionCallingConfig": calling}
-        elif choice != "auto":
+        if choice != "auto":
             mode = "NONE" if choice == "none" else "ANY"
-            body["toolConfig"] = {"functionCallingConfig": {"mode": mode}}
+            only = {"allowedFunctionNames": [choice.name]} if isinstance(choice, NamedTool) else {}
+            body["toolConfig"] = {"functionCallingConfig": {"mode": mode, **only}}
     body["contents"] = _Contents(call).written()
     generation = _generation(call)
     if generation:
@@ -472,7 +466,7 @@ class GeminiParser(StreamParser):
         if signature:
             packed = pack_signatures("call", 0, [SignedPiece(0, 0, signature)])
             self._events.append(ThinkingEnd(signature=packed))
-        key, call_id = str(self._calls), self._ids.free(as_text(raw.get("id")))
+        key, call_id = str(self._calls), self._free_id(as_text(raw.get("id")))
         self._calls += 1
         arguments = dict(as_object(raw.get("args")))
         self._call(key, call_id, name, json.dumps(arguments, ensure_ascii=False))

@@ -4,7 +4,7 @@ import re
 from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import field, replace
 from typing import Any, cast, get_args
 
 from dirge_py.agent_loop.retry import RecoveryPolicy, retrying_stream_fn
@@ -20,6 +20,7 @@ from dirge_py.config.models import (
 )
 from dirge_py.config.schema import PROFILE_FIELDS, Config, entry_of
 from dirge_py.config.services import OFFLINE, PROVIDER_TYPES, service_of, wire_of
+from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.redaction import Redactor
 from dirge_py.providers.adapter import is_openai, retry_without, with_options
 from dirge_py.providers.catalog import (
@@ -77,17 +78,11 @@ class ModelDirectory:
         """Names from services and sessions, in which `:high` is a part of the id, not a level."""
         self.notices: list[str] = []
         self.main = main_model(config)
-        if not is_scripted:
-            self._warn_if_broken(self.settings(self.main.alias).type)
-
-    def _warn_if_broken(self, provider_type: str) -> None:
-        """Note why the main model can't answer if its type is of a broken package."""
-        if provider_type in PROVIDER_TYPES:
-            return
-        try:
-            find_provider(provider_type)
-        except ConfigError as error:
-            self.notices.append(f"{error.message} `/model` chooses another model.")
+        if not is_scripted and (kind := self.settings(self.main.alias).type) not in PROVIDER_TYPES:
+            try:
+                find_provider(kind)
+            except ConfigError as error:
+                self.notices.append(f"{error.message} `/model` chooses another model.")
 
     def start_with(self, session_model: str, session_thinking: str) -> tuple[str, ThinkingLevel]:
         """The first model: that of a resumed session, unless this start names another."""
@@ -190,9 +185,7 @@ class ModelDirectory:
         made = find_provider(wire).make(settings, self._client.of(settings, wire))
         if wire in OFFLINE:
             return made
-        sampling = SamplingFilter(
-            settings, wire=wire, configured=self._sampling, notify=self._notify
-        )
+        sampling = SamplingFilter(settings=settings, configured=self._sampling, notify=self._notify)
         return sampling.around(made)
 
     def _sampling(self, model: str) -> Sampling:
@@ -268,6 +261,7 @@ _REFUSES = (
 )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SamplingFilter:
     """Adds the configured sampling to the requests to a service, without what a model refuses.
 
@@ -277,45 +271,35 @@ class SamplingFilter:
     ("Extended thinking" in Anthropic's docs). Other refusals are learned from the service's error.
     """
 
-    def __init__(
-        self,
-        settings: ProviderSettings,
-        *,
-        wire: str,
-        configured: Callable[[str], Sampling],
-        notify: Callable[[str], None],
-    ) -> None:
-        """`configured` returns the sampling of a model (`alias/id`) in the settings.
-
-        `notify` is told once about each part that a model doesn't get.
-        """
-        self._settings = settings
-        self._wire = wire
-        self._configured = configured
-        self._notify = notify
-        self._refused: dict[str, set[str]] = defaultdict(set)
-        self._told: dict[str, set[str]] = defaultdict(set)
+    settings: ProviderSettings
+    """The settings of the service."""
+    configured: Callable[[str], Sampling]
+    """Returns the sampling of a model (`alias/id`) in the settings."""
+    notify: Callable[[str], None]
+    """Gets a message once for each part that a model doesn't get."""
+    _refused: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
+    _told: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
 
     def around(self, inner: StreamFn) -> StreamFn:
         """`inner` with the sampling of each call's model."""
         return retry_without(with_options(inner, self._fitted), self._learn)
 
     def _wanted(self, options: StreamOptions) -> Sampling:
-        return options.sampling.over(self._configured(options.model))
+        return options.sampling.over(self.configured(options.model))
 
     def _fitted(self, options: StreamOptions) -> StreamOptions:
         model, wanted = options.model, self._wanted(options)
         refused = self._known_refusals(options, wanted) | self._refused[model]
         without: dict[str, Any] = {name: getattr(Sampling(), name) for name in refused}
         for name in sorted(_set(wanted) & refused - self._told[model]):
-            self._notify(f"`{name}` is left out of requests to {model}, which doesn't accept it.")
+            self.notify(f"`{name}` is left out of requests to {model}, which doesn't accept it.")
         self._told[model] |= _set(wanted) & refused
         return replace(options, sampling=replace(wanted, **without))
 
     def _known_refusals(self, options: StreamOptions, wanted: Sampling) -> set[str]:
-        profile = self._settings.profile(model_id(options.model))
-        base_url = self._settings.base_url or service_of(self._wire).base_url
-        match self._wire:
+        profile, wire = self.settings.profile(model_id(options.model)), wire_of(self.settings.type)
+        base_url = self.settings.base_url or service_of(wire).base_url
+        match wire:
             case "openai" | "openai-responses" if profile.thinking and is_openai(base_url):
                 return {"temperature", "top_p", "stop_sequences"}
             case "openai-responses":

@@ -212,7 +212,7 @@ class OllamaParser(StreamParser):
         written = (given_id, name, arguments)
         if given_id and written in self._calls:
             return  # the same call once more, on the last line
-        key, call_id = str(len(self._calls)), self._ids.free(given_id)
+        key, call_id = str(len(self._calls)), self._free_id(given_id)
         self._calls.append(written)
         self._call(key, call_id, name, arguments)
         self._end_call(key, call_id)

@@ -398,7 +398,7 @@ class OpenAIParser(StreamParser):
         arguments = function.get("arguments")
         call = self._known(raw.get("index"), given_id, name)
         if call is None:
-            call = _OpenCall(str(len(self._calls)), self._ids.free(given_id), given_id)
+            call = _OpenCall(str(len(self._calls)), self._free_id(given_id), given_id)
             self._calls.append(call)
             self._at_index[raw.get("index", position)] = call
             self._call(call.key, call.id, name)

@@ -400,7 +400,7 @@ class ResponsesParser(StreamParser):
         item.raw = {**item.raw, **raw}
         name = as_text(item.raw.get("name"))
         if item.kind == "function_call" and not item.call_id and name:
-            item.call_id = self._ids.free(as_text(item.raw.get("call_id")))
+            item.call_id = self._free_id(as_text(item.raw.get("call_id")))
             self._call(item.key, item.call_id, name, item.text_of(_ARGUMENTS))
 
     def _close(self, item: _Item, raw: Mapping[str, Any]) -> None:

@@ -155,13 +155,6 @@ def begin_recording(
     return (notice,) if notice else ()
 
 
-def recording_client(
-    client: HttpClient, recording: HttpRecording | None, redact: Redact
-) -> HttpClient:
-    """`client`, which records if there is a recording."""
-    return client if recording is None else RecordingClient(client, recording, redact)
-
-
 class RecordingClient(HttpClient):
     """An `HttpClient` that records; `of` returns the one for a service."""
 

@@ -6,7 +6,7 @@ as soon as its blank line is there, limit its size, and take half a microsecond 
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import count
 from typing import Any, NamedTuple
 
@@ -142,7 +142,8 @@ class StreamParser(ABC):
         """Whether the last event was returned."""
         self.has_content = False
         """Whether anything arrived that the user could have seen."""
-        self._ids = CallIdAllocator(taken, f"{self.id_prefix}{new_id}")
+        self._taken = set(taken)
+        self._new_ids = (f"{self.id_prefix}{new_id}{n or ''}" for n in count())
         self._is_started = False
         self._is_thinking = False
         self._has_calls = False
@@ -222,6 +223,14 @@ class StreamParser(ABC):
     def _end_thinking(self) -> None:  # noqa: B027 (only some formats need it)
         """Emit the end of the thinking before a text, where the service doesn't mark it."""
 
+    def _free_id(self, given: str) -> str:
+        """The service's own id of a call; a new one if that is empty or in use."""
+        free = given
+        while not free or free in self._taken:
+            free = next(self._new_ids)
+        self._taken.add(free)
+        return free
+
     def _call(self, key: str, call_id: str, name: str, arguments: str = "") -> None:
         self.has_content = self._has_calls = True
         self._events.append(ToolCallDelta(key=key, id=call_id, name=name, arguments=arguments))
@@ -281,19 +290,3 @@ def as_object(value: Any) -> Mapping[str, Any]:
 def as_objects(value: Any) -> list[Mapping[str, Any]]:
     """The JSON objects in `value`, if it is a list."""
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
-
-
-class CallIdAllocator:
-    """Hands out call ids: none of `taken`, and new ones begin with `prefix`."""
-
-    def __init__(self, taken: Iterable[str], prefix: str) -> None:
-        self._taken = set(taken)
-        self._made_up = (f"{prefix}{n or ''}" for n in count())
-
-    def free(self, given: str) -> str:
-        """The service's own id; a new one if that is empty or in use."""
-        free = given
-        while not free or free in self._taken:
-            free = next(self._made_up)
-        self._taken.add(free)
-        return free

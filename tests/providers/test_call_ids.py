@@ -1,22 +1,33 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dirge_py.providers.stream_parser import CallIdAllocator
+from dirge_py.providers.ollama import OllamaParser
+from dirge_py.types.llm import ToolCallDelta
 
-IDS = st.sampled_from(["", "a", "b", "new", "new1"])
+IDS = st.sampled_from(["", "a", "b", "call_new", "call_new1"])
+
+
+def free_ids(taken, given_ids):
+    """The ids of calls that a service sends with `given_ids`."""
+    parser = OllamaParser(frozenset(taken), "new")
+    calls = [
+        {"id": each, "function": {"name": "read", "arguments": {"n": n}}}
+        for n, each in enumerate(given_ids)
+    ]
+    events = parser.event("", {"message": {"tool_calls": calls}})
+    return [event.id for event in events if isinstance(event, ToolCallDelta)]
 
 
 @given(st.sets(IDS), st.lists(IDS, max_size=8))
 def test_no_id_is_given_to_two_calls(taken, given_ids):
-    ids = CallIdAllocator(taken, "new")
-    free = [ids.free(each) for each in given_ids]
+    free = free_ids(taken, given_ids)
 
-    assert len(set(free)) == len(free)
+    assert len(set(free)) == len(free) == len(given_ids)
     assert not taken.intersection(free)
     assert "" not in free
 
 
 def test_an_id_of_the_service_s_own_is_kept_the_first_time():
-    ids = CallIdAllocator({"old"}, "new")
+    free = free_ids({"old"}, ["a", "old", "a", ""])
 
-    assert [ids.free(each) for each in ("a", "old", "a", "")] == ["a", "new", "new1", "new2"]
+    assert free == ["a", "call_new", "call_new1", "call_new2"]

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from dirge_py.lib.redaction import Redactor
 from dirge_py.providers.client import HttpClient, HttpRequest
-from dirge_py.providers.recording import BodyRedactor, HttpRecording, recording_client
+from dirge_py.providers.recording import BodyRedactor, HttpRecording, RecordingClient
 from dirge_py.providers.replay import RecordedExchange
 from dirge_py.providers.settings import ProviderSettings
 from dirge_py.testing.wire_formats import wire_events
@@ -42,7 +42,7 @@ class Recorder:
         self.notices: list[str] = []
         self.recording.open(self.notices.append)
         self.redactor = Redactor([KEY])
-        self.http = recording_client(HttpClient(), self.recording, self.redactor.redact)
+        self.http = RecordingClient(HttpClient(), self.recording, self.redactor.redact)
         self._serve = serve
 
     def client(self, kind: str, *replies: ServiceReply) -> Client:

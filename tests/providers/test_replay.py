@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from dirge_py.config.services import SERVICES, Service
 from dirge_py.providers.client import HttpClient, HttpRequest
-from dirge_py.providers.recording import HttpRecording, recording_client
+from dirge_py.providers.recording import HttpRecording, RecordingClient
 from dirge_py.providers.registry import find_provider
 from dirge_py.providers.replay import Cassette, ReplayClient
 from dirge_py.providers.settings import ProviderSettings, Quirks
@@ -83,7 +83,7 @@ class Studio:
         self, kind: str, *replies: ServiceReply, times: int = 1, **ask: Any
     ) -> list[list[StreamEvent]]:
         """The events of each call."""
-        http = recording_client(self.http, self.recording, lambda text: text)
+        http = RecordingClient(self.http, self.recording, lambda text: text)
         client = Client(http, kind, self._serve(*replies))
         address = ask.get("base_url", client.url)
         client.http = http.of(ProviderSettings(alias="work", type=kind, base_url=address), kind)
@@ -206,7 +206,7 @@ async def test_how_a_service_departs_from_its_format_is_kept(
     quirks = Quirks(**service.dialect)
     client = Client(studio.http, service.speaks, serve(ModelReply(text="x")))
     address = ProviderSettings(alias="work", type=service.type, base_url=client.url, quirks=quirks)
-    http = recording_client(studio.http, studio.recording, lambda text: text)
+    http = RecordingClient(studio.http, studio.recording, lambda text: text)
     client.http = http.of(address, service.speaks)
     await client.ask()
 
@@ -227,7 +227,7 @@ async def test_a_call_that_asks_nothing_takes_no_answer(studio: Studio) -> None:
 
 
 async def test_whole_answers_are_given_to_the_same_question(studio: Studio) -> None:
-    http = recording_client(studio.http, studio.recording, lambda text: text)
+    http = RecordingClient(studio.http, studio.recording, lambda text: text)
     with FakeService([RawReply(body=b"[1]"), RawReply(body=b"[2]")]) as service:
         address = f"http://127.0.0.1:{service.port}"
         for path in ("/a", "/b"):

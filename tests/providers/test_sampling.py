@@ -146,8 +146,7 @@ async def test_reasoning_models_of_openai_itself_get_none_of_it() -> None:
         yield StreamDone()
 
     filtered = SamplingFilter(
-        ProviderSettings(alias="work", type="openai"),
-        wire="openai",
+        settings=ProviderSettings(alias="work", type="openai"),
         configured=lambda _: Sampling(temperature=0.5, stop_sequences=("END",), extra={"seed": 1}),
         notify=notices.append,
     ).around(answer)
