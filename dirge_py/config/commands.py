@@ -106,7 +106,7 @@ def _setting_lines(config: Config) -> Iterator[tuple[str, str]]:
     for key, value in _leaves(config.model_dump(exclude_none=True), ()):
         # The source of an inline table or list is that of everything in it.
         around = (key[:end] for end in range(len(key), 0, -1))
-        sources = (config.provenance.get(dotted(path)) for path in around)
+        sources = (config.origin.sources.get(dotted(path)) for path in around)
         source = next(filter(None, sources), "default")
         yield f"{dotted(key)} = {_shown(key, value)}  # {source}", source
 

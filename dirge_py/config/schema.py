@@ -542,11 +542,6 @@ class Config(Table):
         copy._origin = origin
         return copy
 
-    @property
-    def provenance(self) -> Mapping[str, str]:
-        """Dotted key → `file:line`, `env NAME` or a flag; a key that is absent has its default."""
-        return self._origin.sources
-
 
 def all_entries(config: Config) -> dict[str, ProviderEntry]:
     """All provider entries by alias: first the file's, then the built-in ones."""

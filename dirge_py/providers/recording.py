@@ -344,8 +344,6 @@ class _BodyLine:
     pieces: list[tuple[int, float | None]]
     """The bytes of each piece in the line, and when the piece ended."""
     event: Any = None
-    lead: str = ""
-    """The text before the event: `data: `."""
     holds: int = 0
     """The number of its texts that may continue in a later line; 0: it can be written."""
 
@@ -356,8 +354,9 @@ class _BodyLine:
         for step in way:
             place = place[step]
         place[last] = text
+        lead, _, _ = self.raw.partition(b"{")
         end = self.raw[len(self.raw.rstrip(b"\r\n")) :]
-        self.raw = (self.lead + json.dumps(self.event)).encode() + end
+        self.raw = lead + json.dumps(self.event).encode() + end
 
 
 class BodyRedactor:
@@ -440,7 +439,7 @@ def _without_secrets(raw: bytes, redact: Redact) -> _BodyLine:
         # JSON stays JSON, whatever a secret looks like.
         clean = clean if event is None else lead + json.dumps(event) + end
     encoded = clean.encode("utf-8", "surrogateescape")
-    return _BodyLine(raw=encoded, pieces=[], event=event, lead=lead)
+    return _BodyLine(raw=encoded, pieces=[], event=event)
 
 
 def _streamed_texts(value: Any, path: TextPath = ()) -> Iterator[tuple[TextPath, str]]:

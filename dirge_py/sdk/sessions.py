@@ -207,7 +207,7 @@ def restore_mode(
 
     A mode that allows more than the one of this start is not restored, as grants are not.
     """
-    is_flag = config.provenance.get("permission.mode") == "--permission-mode"
+    is_flag = config.origin.sources.get("permission.mode") == "--permission-mode"
     mode = next((mode for mode in STRICTEST_FIRST if mode == loaded.choices.mode), None)
     if is_flag or mode is None:
         return ()
@@ -226,7 +226,7 @@ def session_limits(config: Config, loaded: LoadedSession) -> LimitsInForce:
     limits = LimitsInForce(Limits(**config.limits.model_dump()))
     stored = loaded.choices.settings.get(LIMITS)
     for key, most in stored.items() if isinstance(stored, dict) else ():
-        if not config.provenance.get(f"limits.{key}", "").startswith("-"):
+        if not config.origin.sources.get(f"limits.{key}", "").startswith("-"):
             with suppress(ValidationError):
                 limits.change(LimitsTable.model_validate({key: most}).model_dump(include={key}))
     return limits

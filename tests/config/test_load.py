@@ -1,13 +1,13 @@
 import os
 import subprocess
 import sys
+from dirge_py.config.load import load
+from dirge_py.config.sources import Overrides
+from dirge_py.types.errors import ConfigError
 from pathlib import Path
 
 import pytest
 
-from dirge_py.config.load import load
-from dirge_py.config.sources import Overrides
-from dirge_py.types.errors import ConfigError
 
 
 @pytest.fixture
@@ -155,7 +155,7 @@ def test_flags_win_over_the_file_and_are_named_as_source(loaded, tmp_path):
 
     assert (config.loop.max_turns, config.permission.mode) == (3, "plan")
     assert not config.context.project_files
-    assert config.provenance == {
+    assert config.origin.sources == {
         "loop.max_turns": "--max-turns",
         "permission.mode": f"{tmp_path}/config.toml:4",
         "context.project_files": "--no-context-files",
