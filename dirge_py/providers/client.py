@@ -133,8 +133,8 @@ class HttpClient:
         self._clients: dict[str, httpx.AsyncClient] = {}
         self._lingering: set[asyncio.Task[None]] = set()
 
-    def of(self, settings: ProviderSettings, wire: str) -> "HttpClient":
-        """The client for one configured service, which speaks `wire`."""
+    def of(self, settings: ProviderSettings) -> "HttpClient":
+        """The client for one configured service."""
         return self
 
     async def send(

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 from dirge_py.config.models import local_types
 from dirge_py.config.schema import Config
-from dirge_py.config.services import SERVICES, base_url_problem, check_base_url, is_local
+from dirge_py.config.services import SERVICES, base_url_problem, check_base_url, is_local, wire_of
 from dirge_py.config.sources import LocalServer
 from dirge_py.providers.adapter import fetch_json
 from dirge_py.providers.client import HttpClient, HttpRequest, TransportError, bearer_header
@@ -160,9 +160,10 @@ _MAX_ID_CHARS = 256
 
 
 async def list_models(
-    settings: ProviderSettings, client: HttpClient, *, wire: str, limit_s: float
+    settings: ProviderSettings, client: HttpClient, *, limit_s: float
 ) -> Sequence[str]:
     """The ids the service lists. Raises ConfigError, ProviderError (404 or 405: it has no list)."""
+    wire = wire_of(settings.type)
     if wire not in _MODEL_LISTS:
         hint = f"Name a model: `-m {settings.alias}/…`."
         raise ConfigError(f"Provider `{settings.alias}` has no list of models.", hint=hint)

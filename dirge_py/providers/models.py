@@ -122,9 +122,7 @@ class ModelDirectory:
         settings = self.settings(alias)
         if settings.type in OFFLINE:
             raise ConfigError(f"Provider `{alias}` has no list of models: it replays a file.")
-        wire = wire_of(settings.type)
-        client = self._client.of(settings, wire)
-        ids = await list_models(settings, client, wire=wire, limit_s=_LISTING_S)
+        ids = await list_models(settings, self._client.of(settings), limit_s=_LISTING_S)
         choices = [self._choice(f"{alias}/{model_id}") for model_id in ids]
         self._whole.update(choice.spec for choice in choices)
         return sorted(choices, key=lambda choice: choice.window_tokens == 0)
@@ -181,9 +179,8 @@ class ModelDirectory:
 
     def _open(self, alias: str) -> StreamFn:
         settings = self.settings(alias)
-        wire = wire_of(settings.type)
-        made = find_provider(wire).make(settings, self._client.of(settings, wire))
-        if wire in OFFLINE:
+        made = find_provider(wire_of(settings.type)).make(settings, self._client.of(settings))
+        if settings.type in OFFLINE:
             return made
         sampling = SamplingFilter(settings=settings, configured=self._sampling, notify=self._notify)
         return sampling.around(made)

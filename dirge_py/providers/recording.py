@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit, urlunsplit
 
+from dirge_py.config.services import wire_of
 from dirge_py.lib.redaction import redacted
 from dirge_py.lib.version import __version__
 from dirge_py.providers.client import HttpClient, HttpRequest, HttpResponse, TransportError
@@ -171,12 +172,12 @@ class RecordingClient(HttpClient):
         self._redact = redact
         self._service = service or {}
 
-    def of(self, settings: ProviderSettings, wire: str) -> HttpClient:
+    def of(self, settings: ProviderSettings) -> HttpClient:
         quirks = ((each.name, getattr(settings.quirks, each.name)) for each in fields(Quirks))
         service = {
             "alias": settings.alias,
             "type": settings.type,
-            "wire": wire,
+            "wire": wire_of(settings.type),
             "base_url": self._redact(settings.base_url),
             "dialect": {name: v for name, v in quirks if v != getattr(Quirks(), name)},
         }

@@ -59,9 +59,7 @@ class ProviderSetup:
     async def models(self, draft: ProviderDraft) -> Sequence[str]:
         """The models that the service lists. Raises ConfigError, ProviderError."""
         async with aclosing(HttpClient()) as client:
-            return await list_models(
-                _settings(draft), client, wire=wire_of(draft.type), limit_s=_LISTING_S
-            )
+            return await list_models(_settings(draft), client, limit_s=_LISTING_S)
 
     async def try_out(self, draft: ProviderDraft) -> str:
         """Make one small request; returns a message. Raises ConfigError, ProviderError."""

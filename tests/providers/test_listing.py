@@ -60,7 +60,7 @@ async def test_a_version_behind_the_address_is_not_doubled(
         alias="g", type="gemini", base_url=f"http://127.0.0.1:{service.port}{version}", api_key="k"
     )
 
-    assert await list_models(settings, http, wire="gemini", limit_s=5) == ["a"]
+    assert await list_models(settings, http, limit_s=5) == ["a"]
     assert service.requests[0].path == "/v1beta/models?pageSize=1000"
 
 
@@ -70,6 +70,6 @@ async def test_a_key_that_cannot_be_sent_is_in_no_error(http: HttpClient, wire: 
         alias="w", type=wire, base_url="http://127.0.0.1:9", api_key="sk-se\ncret"
     )
     with pytest.raises(ProviderError) as refused:
-        await list_models(settings, http, wire=wire, limit_s=5)
+        await list_models(settings, http, limit_s=5)
 
     assert "cret" not in f"{refused.value!r} {refused.value.raw}"

@@ -47,7 +47,7 @@ class Recorder:
 
     def client(self, kind: str, *replies: ServiceReply) -> Client:
         settings = ProviderSettings(alias="work", type=kind, base_url="http://127.0.0.1/v1")
-        return Client(self.http.of(settings, kind), kind, self._serve(*replies))
+        return Client(self.http.of(settings), kind, self._serve(*replies))
 
     async def record(
         self, *replies: ServiceReply, kind: str = "openai", **ask: Any

@@ -86,7 +86,7 @@ class Studio:
         http = RecordingClient(self.http, self.recording, lambda text: text)
         client = Client(http, kind, self._serve(*replies))
         address = ask.get("base_url", client.url)
-        client.http = http.of(ProviderSettings(alias="work", type=kind, base_url=address), kind)
+        client.http = http.of(ProviderSettings(alias="work", type=kind, base_url=address))
         heard = [await client.ask(**ask) for _ in range(times)]
         await over(self.file)
         return heard
@@ -207,7 +207,7 @@ async def test_how_a_service_departs_from_its_format_is_kept(
     client = Client(studio.http, service.speaks, serve(ModelReply(text="x")))
     address = ProviderSettings(alias="work", type=service.type, base_url=client.url, quirks=quirks)
     http = RecordingClient(studio.http, studio.recording, lambda text: text)
-    client.http = http.of(address, service.speaks)
+    client.http = http.of(address)
     await client.ask()
 
     [exchange] = await over(studio.file)

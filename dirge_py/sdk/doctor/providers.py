@@ -6,11 +6,10 @@ Each gets one GET for its list of models, with the key, at the address of its ot
 import asyncio
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
-
 from dirge_py.config.access import ProviderAccess, has_access, key_place, provider_access
 from dirge_py.config.models import main_model, resolve_model
 from dirge_py.config.schema import Config, all_entries
-from dirge_py.config.services import OFFLINE, PROVIDER_TYPES, SERVICE_OF, wire_of
+from dirge_py.config.services import OFFLINE, PROVIDER_TYPES, SERVICE_OF
 from dirge_py.config.sources import LocalServer
 from dirge_py.lib.nearest import nearest
 from dirge_py.lib.redaction import Redactor
@@ -21,6 +20,7 @@ from dirge_py.providers.models import provider_settings
 from dirge_py.providers.registry import find_provider
 from dirge_py.sdk.doctor.report import CheckResult, failed, passed, skipped, warn
 from dirge_py.types.errors import ConfigError, NoProvider, ProviderError
+
 
 LIMIT_S = 3.0
 _WITHOUT_LIST = (400, 404, 405, 501)
@@ -87,7 +87,7 @@ async def _findings(
     settings = provider_settings(config, alias, Redactor(), is_main=is_main)
     where = f"{settings.base_url}, {key_words(config, access)}"
     try:
-        models = await list_models(settings, client, wire=wire_of(settings.type), limit_s=limit_s)
+        models = await list_models(settings, client, limit_s=limit_s)
     except ProviderError as error:
         return [_failed(config, alias, where, error)]
     except ConfigError as error:
