@@ -20,7 +20,6 @@ from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.providers import errors
 from dirge_py.providers.catalog import ModelProfile
 from dirge_py.providers.client import (
-    Framing,
     HttpClient,
     HttpRequest,
     StreamRequest,
@@ -30,7 +29,7 @@ from dirge_py.providers.client import (
 )
 from dirge_py.providers.errors import Endpoint
 from dirge_py.providers.settings import ProviderSettings, merge_bodies, model_id
-from dirge_py.providers.stream_parser import StreamParser
+from dirge_py.providers.stream_parser import NdjsonDecoder, SseDecoder, StreamParser
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.errors import DirgeError, ProviderError
 from dirge_py.types.history import WireFormat, normalize_history
@@ -328,7 +327,7 @@ class ApiFormat:
     """The path behind the base URL."""
     history: str = "messages"
     """The member of the body that holds the messages, which are encoded only once."""
-    framing: Framing = "events"
+    decoder: type[NdjsonDecoder] = SseDecoder
     """Server-sent events, or one JSON object per line."""
     headers: Callable[[ModelCall], Mapping[str, str]]
     """The headers of a request, with the key if there is one."""
@@ -404,7 +403,7 @@ def _stream_request(api_format: ApiFormat, call: ModelCall) -> StreamRequest:
             ),
             _encode_body(body, api_format.history, call.json_cache),
         ),
-        framing=api_format.framing,
+        decoder=api_format.decoder,
         timeouts=timeouts,
         total_s=options.request_timeout_s,
     )

@@ -286,16 +286,12 @@ def _causes(error: BaseException) -> Sequence[BaseException]:
     return causes
 
 
-Framing = Literal["events", "lines"]
-"""Server-sent events, or one JSON object per line."""
 _MAX_ERROR_BODY_BYTES = 64 * 1024
 _ERROR_BODY_S = 5.0
 _EVENTS_AHEAD = 8192
 # The limits after the end of an answer, for a service that keeps the connection open.
 _SETTLE_S = 5.0
 _DRAIN_S = 1.0
-_NO_STREAM: Mapping[str, Sequence[bytes]] = {"events": (b"{", b"[", b"<"), "lines": (b"[", b"<")}
-"""The first bytes of web pages and whole answers; no stream starts with them."""
 _BLANK = b" \t\r\n\xef\xbb\xbf"
 # `json.loads` without its check for blanks, which is a third of the cost of a small event.
 _read_json = json.JSONDecoder().raw_decode
@@ -311,8 +307,8 @@ class StreamRequest:
     """The request."""
     timeouts: StreamTimeouts
     """How long each silence may last."""
-    framing: Framing = "events"
-    """How the events of the answer are separated."""
+    decoder: type[NdjsonDecoder] = SseDecoder
+    """Separates the events of the answer."""
     total_s: float | None = None
     """The limit for the whole answer; None for none."""
 
@@ -425,11 +421,11 @@ class _StreamingCall:
             if head.strip(_BLANK):
                 break
         self._has_begun = bool(head)
-        if head.lstrip(_BLANK)[:1] in _NO_STREAM[self._request.framing]:
+        decoder = self._request.decoder()
+        if head.lstrip(_BLANK)[:1] in decoder.no_stream:
             body = bytearray(head)
             await _collect(chunks, body, MAX_BODY_BYTES)
             return self._parse_whole(bytes(body[:MAX_BODY_BYTES]))
-        decoder = SseDecoder() if self._request.framing == "events" else NdjsonDecoder()
         await self._parse_events(decoder.feed(head))
         async for chunk in chunks:
             # After the last event only the body's end follows; reading it frees the connection.

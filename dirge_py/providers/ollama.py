@@ -34,6 +34,7 @@ from dirge_py.providers.client import HttpClient, bearer_header
 from dirge_py.providers.registry import Provider
 from dirge_py.providers.settings import ProviderSettings, model_id
 from dirge_py.providers.stream_parser import (
+    NdjsonDecoder,
     ServiceError,
     StreamParser,
     as_count,
@@ -311,7 +312,7 @@ def _explain_errors(inner: StreamFn, base_url: str) -> StreamFn:
 _FORMAT = ApiFormat(
     name="ollama",
     path=lambda call: "/api/chat",
-    framing="lines",
+    decoder=NdjsonDecoder,
     headers=lambda call: {"accept": "application/x-ndjson", **bearer_header(call.key)},
     body=chat_request,
     sampling_in="options",

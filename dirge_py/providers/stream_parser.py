@@ -43,6 +43,8 @@ class NdjsonDecoder:
     """Decodes JSON lines, which end in LF or CRLF; bytes that are not UTF-8 become U+FFFD."""
 
     __slots__ = ("_is_started", "_limit", "_open", "_open_bytes", "_skip_lf")
+    no_stream: tuple[bytes, ...] = (b"[", b"<")
+    """The first bytes of web pages and whole answers; no stream starts with them."""
     _separator = b"\n"
 
     def __init__(self, limit: int = MAX_EVENT_BYTES) -> None:
@@ -96,6 +98,7 @@ class SseDecoder(NdjsonDecoder):
     """
 
     __slots__ = ()
+    no_stream = (b"{", b"[", b"<")
     _separator = b"\n\n"
 
     def feed(self, chunk: bytes) -> list[ServerEvent]:
