@@ -2,6 +2,7 @@
 
 import difflib
 from collections.abc import Collection
+from contextlib import suppress
 from dataclasses import replace
 from typing import get_args
 
@@ -140,8 +141,8 @@ def offered_models(config: Config) -> list[str]:
 
 def usable_services(config: Config) -> list[str]:
     """The aliases of all usable providers that can list models: those with a known service."""
-    online = (alias for alias, entry in all_entries(config).items() if entry.type in SERVICE_OF)
-    return [alias for alias in online if has_access(config, alias)]
+    entries = all_entries(config).items()
+    return [a for a, entry in entries if entry.type in SERVICE_OF and has_access(config, a)]
 
 
 def local_types(config: Config) -> tuple[str, ...]:
@@ -308,10 +309,9 @@ def unusable_roles(config: Config) -> list[str]:
     if config.loop.gates.goal and not config.roles.critic:
         notices.append("[loop.gates] goal: no model checks it. Name one as [roles] critic.")
     for role, spec in config.roles.named():
-        if not spec or role == "main":
-            continue
         try:
-            usable_choice(config, spec)
+            if role != "main":
+                usable_choice(config, spec)
         except ConfigError as error:
             notices.append(f"[roles] {role}: {error.message} {error.hint}".strip())
     return notices
@@ -320,12 +320,9 @@ def unusable_roles(config: Config) -> list[str]:
 def role_choice(config: Config, role: str) -> ModelChoice | None:
     """The model that `[roles]` names for a role; None if it names no usable one."""
     spec = getattr(config.roles, role)
-    if not spec:
-        return None
-    try:
-        return usable_choice(config, spec)
-    except ConfigError:
-        return None  # `unusable_roles` reports it at start
+    with suppress(ConfigError):  # `unusable_roles` reports it at start
+        return usable_choice(config, spec) if spec else None
+    return None
 
 
 def usable_model(config: Config, role: str) -> str:

@@ -60,9 +60,7 @@ class _Reader:
             case TurnEnd():
                 self._end_turn(event)
             case MessageStart(message):
-                assert self.is_turn_open and not self._open_role, (
-                    "outside a turn, or inside a message"
-                )
+                self._refuse_outside()
                 self._open_role = message.role
             case MessageUpdate():
                 assert self._open_role == "assistant", "outside an assistant message"
@@ -71,24 +69,22 @@ class _Reader:
                 self._open_role = ""
                 if isinstance(message, ToolResultMessage):
                     self._results.append(message.tool_call_id)
-            case ToolExecutionStart() | ToolExecutionUpdate() | ToolExecutionEnd():
-                self._read_tool(event)
+            case ToolExecutionStart(tool_call_id=call_id):
+                self._refuse_outside()
+                is_new = call_id not in self._running and call_id not in self._ended
+                assert is_new, f"{call_id} starts twice"
+                self._running[call_id] = event.tool_name
+            case ToolExecutionUpdate(tool_call_id=call_id) | ToolExecutionEnd(tool_call_id=call_id):
+                self._refuse_outside()
+                is_running = self._running.get(call_id) == event.tool_name
+                assert is_running, f"{call_id} is not running"
+                if isinstance(event, ToolExecutionEnd):
+                    del self._running[call_id]
+                    self._ended += [] if event.deferred else [call_id]
 
-    def _read_tool(
-        self, event: ToolExecutionStart | ToolExecutionUpdate | ToolExecutionEnd
-    ) -> None:
-        assert self.is_turn_open and not self._open_role, "outside a turn, or inside a message"
-        call_id = event.tool_call_id
-        if isinstance(event, ToolExecutionStart):
-            is_new = call_id not in self._running and call_id not in self._ended
-            assert is_new, f"{call_id} starts twice"
-            self._running[call_id] = event.tool_name
-            return
-        assert self._running.get(call_id) == event.tool_name, f"{call_id} is not running"
-        if isinstance(event, ToolExecutionEnd):
-            del self._running[call_id]
-            if not event.deferred:
-                self._ended.append(call_id)
+    def _refuse_outside(self) -> None:
+        is_inside = self.is_turn_open and not self._open_role
+        assert is_inside, "outside a turn, or inside a message"
 
     def _end_turn(self, event: TurnEnd) -> None:
         assert self.is_turn_open and not self._open_role, "no turn, or a message, is open"
