@@ -393,16 +393,12 @@ def _stream_request(api_format: ApiFormat, call: ModelCall) -> StreamRequest:
         timeouts = replace(timeouts, chunk_s=options.chunk_timeout_s)
     call.json_cache.begin_request()
     body = merge_bodies(api_format.body(call), _sampling(api_format, options.sampling))
+    own_headers = api_format.headers(call)
+    headers = request_headers(_DEFAULT_HEADERS, own_headers, settings.headers, options.headers)
+    content = _encode_body(body, api_format.history, call.json_cache)
     return StreamRequest(
         endpoint=endpoint,
-        http=HttpRequest(
-            "POST",
-            url,
-            request_headers(
-                _DEFAULT_HEADERS, api_format.headers(call), settings.headers, options.headers
-            ),
-            _encode_body(body, api_format.history, call.json_cache),
-        ),
+        http=HttpRequest("POST", url, headers, content),
         decoder=api_format.decoder,
         timeouts=timeouts,
         total_s=options.request_timeout_s,

@@ -188,8 +188,8 @@ class ModelDirectory:
     def _sampling(self, model: str) -> Sampling:
         """What the settings say about the sampling of a model; `alias/id` counts most."""
         alias, _, model_id = model.partition("/")
-        tables = (self._config.models, model), (self._config.models, model_id)
-        entries = (table.get(name) for table, name in (*tables, (self._config.providers, alias)))
+        models, provider = self._config.models, self._config.providers.get(alias)
+        entries = models.get(model), models.get(model_id), provider
         sampling = Sampling()
         for entry in filter(None, entries):
             sampling = sampling.over(entry.sampling)
