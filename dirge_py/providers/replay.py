@@ -42,7 +42,7 @@ _ENDS = frozenset({COMPLETE, CLOSED, TIMED_OUT, *get_args(TransportErrorKind)})
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class RecordedExchange:
-    """One recorded request and its response."""
+    """One recorded request and its response, which is an `HttpResponse`."""
 
     method: str
     """The HTTP method."""
@@ -52,8 +52,8 @@ class RecordedExchange:
     """The service: `alias`, `type`, `wire`, `base_url` and `dialect`."""
     is_whole: bool = False
     """Whether the response was not streamed."""
-    status: int | None = None
-    """The HTTP status; None if no head arrived."""
+    status: int = 0
+    """The HTTP status; 0 if no head arrived."""
     headers: Mapping[str, str] = field(default_factory=dict)
     """The headers of the response."""
     pieces: list[bytes] = field(default_factory=list)
@@ -62,6 +62,24 @@ class RecordedExchange:
     """How it ended."""
     detail: str = "the recording ends before the answer does"
     """The text of a connection error."""
+
+    async def chunks(self) -> AsyncGenerator[bytes, None]:
+        for piece in self.pieces:
+            yield piece
+            # Pieces arrive one by one, as they did.
+            await asyncio.sleep(0)
+        if self.end != COMPLETE:
+            await self.fail()
+
+    async def fail(self) -> NoReturn:
+        """End as the exchange did; if dirge gave it up, wait until it does so again."""
+        if self.end in (CLOSED, TIMED_OUT):
+            await asyncio.Event().wait()
+        trouble = "dropped" if self.end in (CUT, COMPLETE) else self.end
+        raise TransportError(cast(TransportErrorKind, trouble), self.detail)
+
+    async def aclose(self) -> None:
+        pass
 
 
 def read_recording(path: str) -> Sequence[RecordedExchange]:
@@ -177,40 +195,12 @@ class ReplayClient(HttpClient):
             exchange = pending.popleft()
         else:
             raise self._cassette.exhausted_error()
-        if exchange.status is None:
-            await _end(exchange)
-        return _ReplayedResponse(exchange)
+        if not exchange.status:
+            await exchange.fail()
+        return exchange
 
     def linger(self, task: asyncio.Task[None]) -> None:
         self._client.linger(task)
-
-
-class _ReplayedResponse:
-    """An `HttpResponse` from a recording."""
-
-    def __init__(self, exchange: RecordedExchange) -> None:
-        self._exchange = exchange
-        self.status = exchange.status or 0
-        self.headers: Mapping[str, str] = exchange.headers
-
-    async def chunks(self) -> AsyncGenerator[bytes, None]:
-        for piece in self._exchange.pieces:
-            yield piece
-            # Pieces arrive one by one, as they did.
-            await asyncio.sleep(0)
-        if self._exchange.end != COMPLETE:
-            await _end(self._exchange)
-
-    async def aclose(self) -> None:
-        pass
-
-
-async def _end(exchange: RecordedExchange) -> NoReturn:
-    """End as the exchange did; if dirge gave it up, wait until it does so again."""
-    if exchange.end in (CLOSED, TIMED_OUT):
-        await asyncio.Event().wait()
-    trouble = "dropped" if exchange.end in (CUT, COMPLETE) else exchange.end
-    raise TransportError(cast(TransportErrorKind, trouble), exchange.detail)
 
 
 def _make(settings: ProviderSettings, http: HttpClient) -> StreamFn:
