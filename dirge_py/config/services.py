@@ -183,10 +183,9 @@ def package_of(entry: "EntryPoint") -> str:
 
 
 def _is_installation(folder: Path) -> bool:
-    here = Path.cwd()
     try:
-        real = folder.resolve()
-    except OSError:
+        here, real = Path.cwd(), folder.resolve()
+    except OSError:  # also of a working folder that was removed
         return False
     own = [sysconfig.get_path(name) for name in ("purelib", "platlib")]
     if site.ENABLE_USER_SITE:

@@ -149,3 +149,14 @@ def test_a_package_in_the_project_is_no_provider(
 def test_a_type_that_nobody_installed_is_refused_with_all_types(settings: Path) -> None:
     with pytest.raises(ConfigError, match="no provider type `acme`"):
         load(path=settings)
+
+
+def test_without_a_working_folder_the_type_is_refused_as_well(
+    tmp_path: Path, settings: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+
+    with pytest.raises(ConfigError, match="no provider type `acme`"):
+        load(environment={}, path=settings)
