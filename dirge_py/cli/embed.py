@@ -6,11 +6,11 @@ import sys
 from argparse import Namespace
 from collections.abc import Sequence
 from contextlib import aclosing
+from pathlib import Path
+
 from dirge_py.cli.arguments import Parser, parse_words, positive_int
 from dirge_py.cli.flags import print_error
 from dirge_py.types.errors import ProviderError, UsageError
-from pathlib import Path
-
 
 _TRY_LATER = 75
 _USED_UP = 54

@@ -4,7 +4,10 @@ import asyncio
 import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Sequence
-from dataclasses import dataclass as mutable, field, replace
+from dataclasses import dataclass as mutable
+from dataclasses import field, replace
+from typing import Any, TypeAlias
+
 from dirge_py.agent_loop.cancellation import Aborted, until_aborted
 from dirge_py.agent_loop.history import is_turn, open_calls
 from dirge_py.agent_loop.merge import compose
@@ -22,14 +25,37 @@ from dirge_py.session.recovery import complete_decisions, result_of_skipped_call
 from dirge_py.session.transcript import closed_calls_text
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.errors import DirgeError
-from dirge_py.types.events import AgentEnd, AgentStart, LoopEvent, MessageEnd, PermissionAnswered, Sink, SystemNotice, UsageReported
-from dirge_py.types.hooks import CallDecision, Context, Hooks, LoopConfig, ToolOverride, TurnInfo, TurnUpdate
+from dirge_py.types.events import (
+    AgentEnd,
+    AgentStart,
+    LoopEvent,
+    MessageEnd,
+    PermissionAnswered,
+    Sink,
+    SystemNotice,
+    UsageReported,
+)
+from dirge_py.types.hooks import (
+    CallDecision,
+    Context,
+    Hooks,
+    LoopConfig,
+    ToolOverride,
+    TurnInfo,
+    TurnUpdate,
+)
 from dirge_py.types.llm import LlmContext, StreamEvent, StreamFn, StreamOptions, closing
 from dirge_py.types.messages import Message, Usage, UserMessage
-from dirge_py.types.outcomes import AwaitingConfirmation, Cancelled, Done, Failed, HookTerminated, NeedsMoreTurns, Outcome
+from dirge_py.types.outcomes import (
+    AwaitingConfirmation,
+    Cancelled,
+    Done,
+    Failed,
+    HookTerminated,
+    NeedsMoreTurns,
+    Outcome,
+)
 from dirge_py.types.tools import ToolCall
-from typing import Any, TypeAlias
-
 
 Queue: TypeAlias = Callable[[str | UserMessage], QueuedInput]
 

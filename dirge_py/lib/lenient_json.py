@@ -11,10 +11,10 @@ caller has tried `json.loads` before. Time is linear in the length of the text.
 
 import json
 import re
-from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.lib.text import truncate
 from typing import Any, Literal, NoReturn
 
+from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.lib.text import truncate
 
 _MOST_PARTS = 50_000
 """Longer texts of many small values are refused, because reading them would take seconds."""

@@ -10,6 +10,9 @@ import os
 import re
 import tempfile
 from collections.abc import Iterator, Sequence
+from itertools import takewhile
+from pathlib import Path
+
 from dirge_py.conversation.conversation import Conversation
 from dirge_py.files.tree_hash import TreeDigest
 from dirge_py.files.walk import is_build_artifact
@@ -19,9 +22,6 @@ from dirge_py.session.snapshots.base import Snapshot
 from dirge_py.types.errors import DirgeError
 from dirge_py.types.hooks import Hooks, TurnInfo
 from dirge_py.types.tools import LoopToolResult, ToolCall
-from itertools import takewhile
-from pathlib import Path
-
 
 _COMMANDS = "bash"
 _MAX_PATHS_SHOWN = 8

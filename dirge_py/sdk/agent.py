@@ -4,6 +4,10 @@ import asyncio
 import os
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeAlias
+
 from dirge_py.agent_loop.history import open_calls
 from dirge_py.config.load import load
 from dirge_py.conversation.conversation import Conversation
@@ -16,8 +20,27 @@ from dirge_py.plan.approval import Accept, AutoApprove, DeferAll, PlanAnswer, Pl
 from dirge_py.plan.document import PlanDocument
 from dirge_py.plan.runner import PlanResult, start_plan
 from dirge_py.plan.state import terms_of
-from dirge_py.sdk.agent_inputs import AgentInput, Asking, Continue, Prompt, Resume, as_asker, as_message, awaited
-from dirge_py.sdk.assembly import Blueprint, Checks, HookSource, ProgramHooks, assemble, bare_config, distinct, fatal_error_names, store_in
+from dirge_py.sdk.agent_inputs import (
+    AgentInput,
+    Asking,
+    Continue,
+    Prompt,
+    Resume,
+    as_asker,
+    as_message,
+    awaited,
+)
+from dirge_py.sdk.assembly import (
+    Blueprint,
+    Checks,
+    HookSource,
+    ProgramHooks,
+    assemble,
+    bare_config,
+    distinct,
+    fatal_error_names,
+    store_in,
+)
 from dirge_py.sdk.build import build
 from dirge_py.sdk.guards import Clock, WallClock
 from dirge_py.sdk.options import BuildOptions, SessionChoice, with_project
@@ -38,10 +61,6 @@ from dirge_py.types.messages import Message
 from dirge_py.types.outcomes import AgentResult, Done, Outcome
 from dirge_py.types.sampling import Sampling
 from dirge_py.types.tools import Interceptor, LoopTool
-from functools import partial
-from pathlib import Path
-from typing import Any, TypeAlias
-
 
 AcceptFunction: TypeAlias = Callable[
     [PlanDocument], bool | PlanAnswer | Awaitable[bool | PlanAnswer]

@@ -8,6 +8,10 @@ import os
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any, Protocol
+
 from dirge_py.config.schema import Config
 from dirge_py.context.attachments import Attacher
 from dirge_py.context.hooks import file_reader
@@ -29,14 +33,16 @@ from dirge_py.sdk.environment import ExecutionEnvironment, Workplace, open_fork_
 from dirge_py.sdk.explain import Explainer
 from dirge_py.sdk.guards import GuardParts, Guards, guarded_attach
 from dirge_py.sdk.options import BuildOptions
-from dirge_py.sdk.project_files import ProjectCopy, TreeReader, copy_project, in_thread, project_around
+from dirge_py.sdk.project_files import (
+    ProjectCopy,
+    TreeReader,
+    copy_project,
+    in_thread,
+    project_around,
+)
 from dirge_py.tools.todo_list import TodoList
 from dirge_py.tools.toolbox import Toolbox
 from dirge_py.types.questions import Asker
-from functools import cached_property, partial
-from pathlib import Path
-from typing import Any, Protocol
-
 
 _NO_ANCHORS = Anchors()
 

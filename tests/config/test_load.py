@@ -1,13 +1,13 @@
 import os
 import subprocess
 import sys
-from dirge_py.config.load import load
-from dirge_py.config.sources import Overrides
-from dirge_py.types.errors import ConfigError
 from pathlib import Path
 
 import pytest
 
+from dirge_py.config.load import load
+from dirge_py.config.sources import Overrides
+from dirge_py.types.errors import ConfigError
 
 
 @pytest.fixture

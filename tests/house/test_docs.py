@@ -8,7 +8,13 @@ import re
 import shlex
 import tomllib
 from collections.abc import Iterator
-from dataclasses import Field, MISSING, fields
+from dataclasses import MISSING, Field, fields
+from functools import cache
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+
 from dirge_py import slash
 from dirge_py.cli import arguments, completion, doctor, embed, signal, trust, why
 from dirge_py.cli.serve.command import build_serve_parser
@@ -29,13 +35,7 @@ from dirge_py.types.outcomes import Cancelled, Failed, LimitExceeded, MaxTurns, 
 from dirge_py.ui import commands
 from dirge_py.ui.keymap import DEFAULTS
 from dirge_py.ui.theme.styles import theme_names
-from functools import cache
-from pathlib import Path
 from tests.house.source import ROOT, mentioning, name_of, tree_of, walked
-from typing import Any, get_args
-
-import pytest
-
 
 PAGES = sorted([ROOT / "README.md", ROOT / "AGENTS.md", *ROOT.glob("docs/**/*.md")])
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)

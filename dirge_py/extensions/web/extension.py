@@ -2,6 +2,8 @@
 
 import re
 from collections.abc import Callable, Mapping
+from urllib.parse import urlsplit
+
 from dirge_py.config.schema import Config, WebTable
 from dirge_py.tools.web.dns_guard import DnsGuard, is_local_target
 from dirge_py.tools.web.search import BACKENDS, SearchBackend, WebSearch
@@ -9,8 +11,6 @@ from dirge_py.tools.web.service import WebService
 from dirge_py.tools.web.url import ParsedUrl, parse_url
 from dirge_py.types.errors import ConfigError, ToolFailed
 from dirge_py.types.extensions import Extension, ExtensionHost
-from urllib.parse import urlsplit
-
 
 
 class Web(Extension):

@@ -6,6 +6,7 @@ Each gets one GET for its list of models, with the key, at the address of its ot
 import asyncio
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
+
 from dirge_py.config.access import ProviderAccess, has_access, key_place, provider_access
 from dirge_py.config.models import main_model, resolve_model
 from dirge_py.config.schema import Config, all_entries
@@ -20,7 +21,6 @@ from dirge_py.providers.models import provider_settings
 from dirge_py.providers.registry import find_provider
 from dirge_py.sdk.doctor.report import CheckResult, failed, passed, skipped, warn
 from dirge_py.types.errors import ConfigError, NoProvider, ProviderError
-
 
 LIMIT_S = 3.0
 _WITHOUT_LIST = (400, 404, 405, 501)
