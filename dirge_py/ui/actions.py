@@ -212,10 +212,7 @@ def palette_choices(app: DirgeApp) -> list[Choice]:
     actions = [
         Choice(id=row.action, label=row.words, detail=", ".join(map(spell, row.keys)))
         for row in app.keymap.keys
-        if row.scope == "screen"
-        and row.words
-        and row.action != "palette"
-        and not row.action.startswith("/")
+        if row.scope == "screen" and row.words and row.action[0] != "/" and row.action != "palette"
     ]
     return [*commands, *actions]
 

@@ -159,13 +159,8 @@ class DirgeApp(TerminalApp):
             run_worker=self.run_worker,
         )
         self.notifier = Notifier(self.to_terminal, self.chrome.programs)
-        self.shell = UserShell(
-            ShellBox(self.theme_switcher.panel_styles, self.keymap),
-            self.composer,
-            self.controller,
-            self.feed,
-            self.hint,
-        )
+        box = ShellBox(self.theme_switcher.panel_styles, self.keymap)
+        self.shell = UserShell(box, self.composer, self.controller, self.feed, self.hint)
         self.pictures = PromptImages(self.composer.pastes)
         self.controller.pictures_in = self.pictures.in_text
         self.drafts = PromptDrafts(self.composer, self.controller)

@@ -19,39 +19,23 @@ if TYPE_CHECKING:
 
 
 _SAME = {
-    "esc": "escape",
-    "return": "enter",
-    "pgup": "pageup",
-    "pgdn": "pagedown",
-    "pgdown": "pagedown",
-    "del": "delete",
-    "ins": "insert",
-    "bs": "backspace",
-    "spacebar": "space",
-    "control": "ctrl",
-    "option": "alt",
-    "meta": "alt",
-    "cmd": "super",
-    "solidus": "slash",
-    "reverse_solidus": "backslash",
-    "commercial_at": "at",
-    "hyphen_minus": "minus",
-    "plus_sign": "plus",
+    "esc": "escape", "return": "enter", "pgup": "pageup", "pgdn": "pagedown", "pgdown": "pagedown",
+    "del": "delete", "ins": "insert", "bs": "backspace", "spacebar": "space", "control": "ctrl",
+    "option": "alt", "meta": "alt", "cmd": "super", "solidus": "slash", "plus_sign": "plus",
+    "reverse_solidus": "backslash", "commercial_at": "at", "hyphen_minus": "minus",
     "low_line": "underscore",
-}
+}  # fmt: skip
+"""Names that people and Unicode have for keys, and Textual's."""
 _PARTS = re.compile(r"[^+-]+|[+-]$")
 """The parts of a key; in `ctrl+-` the last sign is no separator."""
 _SIGNS = {"slash": "/", "backslash": "\\", "at": "@", "minus": "-", "plus": "+", "underscore": "_"}
 _ONE_WORD = {"comma", "semicolon", "colon", "tilde", "apostrophe", "ampersand", "asterisk"}
 _SPELLED = {"escape": "Esc", "pageup": "PageUp", "pagedown": "PageDown"}
 _MODIFIERS = frozenset(("alt", "ctrl", "shift", "super", "hyper"))
-_NAMED = frozenset(
-    (
-        *("escape", "enter", "tab", "space", "backspace", "delete", "insert", "home", "end"),
-        *("pageup", "pagedown", "up", "down", "left", "right"),
-        *(f"f{number}" for number in range(1, 25)),
-    )
-)
+_NAMED = {
+    "escape", "enter", "tab", "space", "backspace", "delete", "insert", "home", "end", "pageup",
+    "pagedown", "up", "down", "left", "right", *(f"f{number}" for number in range(1, 25)),
+}  # fmt: skip
 
 
 def plain(name: str) -> str:

@@ -163,21 +163,11 @@ _NUMBERED = {"insert": 2, "delete": 3, "pageup": 5, "pagedown": 6, "f5": 15, "f1
 _NUMBERED |= {f"f{number}": number + 11 for number in range(6, 11)}
 _OF_F_KEYS = {"f1": "P", "f2": "Q", "f3": "R", "f4": "S"}
 _PLAIN = {
-    "enter": "\r",
-    "tab": "\t",
-    "shift+tab": "\x1b[Z",
-    "backspace": "\x7f",
-    "ctrl+h": "\x08",
-    "escape": "\x1b",
-    "space": " ",
-    "ctrl+space": "\0",
-    "ctrl+@": "\0",
-    "ctrl+backslash": "\x1c",
-    "ctrl+right_square_bracket": "\x1d",
-    "ctrl+circumflex_accent": "\x1e",
-    "ctrl+underscore": "\x1f",
-    "shift+enter": "\r",
-}
+    "enter": "\r", "shift+enter": "\r", "tab": "\t", "shift+tab": "\x1b[Z", "space": " ",
+    "backspace": "\x7f", "ctrl+h": "\x08", "escape": "\x1b", "ctrl+space": "\0", "ctrl+@": "\0",
+    "ctrl+backslash": "\x1c", "ctrl+right_square_bracket": "\x1d",
+    "ctrl+circumflex_accent": "\x1e", "ctrl+underscore": "\x1f",
+}  # fmt: skip
 _MODIFIERS = {"shift": 1, "alt": 2, "ctrl": 4}
 
 

@@ -147,16 +147,11 @@ def paint_hunk(file: FileSelection, number: int, width: int, styles: Styles) -> 
     if not change.hunks:
         words = "only moved" if file.moved_from else "an empty file"
         return wrap([(f"  {words}", styles.dim)], width)
-    strips, _ = paint_rows(
-        _rows(change, number),
-        width,
-        styles,
-        is_whole=True,
-        split=is_split("auto", width),
-        muted=number not in file.accepted,
-        digits=len(str(max(len(change.before), len(change.after)))),
-    )
-    return strips
+    rows, digits = _rows(change, number), len(str(max(len(change.before), len(change.after))))
+    split, muted = is_split("auto", width), number not in file.accepted
+    return paint_rows(rows, width, styles, is_whole=True, split=split, muted=muted, digits=digits)[
+        0
+    ]
 
 
 def _rows(change: Change, number: int) -> list[DiffRow]:

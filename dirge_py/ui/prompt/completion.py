@@ -103,11 +103,9 @@ class Completer:
 
     def _offer(self, before: str) -> None:
         matching = self._matching
+        files, arguments = matching.best() if matching is not None else (), self._arguments
         self._proposals = complete(
-            before,
-            registry=self._registry,
-            arguments=self._arguments,
-            files=matching.best() if matching is not None else (),
+            before, registry=self._registry, arguments=arguments, files=files
         )
         if len(self._proposals) == 1 and self._is_written(before, self._proposals[0]):
             self._proposals = ()
@@ -198,12 +196,8 @@ class Completer:
             self._matching = None
             return True
         self._index.want(conversation.cwd)
-        self._matching = FileMatcher(
-            query,
-            self._index.files,
-            touched=self._touched.paths(conversation),
-            before=self._matching,
-        )
+        files, touched = self._index.files, self._touched.paths(conversation)
+        self._matching = FileMatcher(query, files, touched=touched, before=self._matching)
         if self._matching.work(_SLICE_S):
             return True
         self._slices = asyncio.get_running_loop().create_task(self._work(self._matching, before))

@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -156,7 +157,6 @@ MOST_WATCHED = 50_000
 """Folders beyond which nothing is watched, and the list is only read again now and then."""
 STALE_AFTER_S = 10.0
 """Seconds after which an unwatched list is read again when it is used."""
-_SETTLES_MS = 300
 _logger = logging.getLogger(__name__)
 
 
@@ -214,14 +214,8 @@ class FileIndex:
     async def _wait_for_change(self, root: Path, folders: Sequence[str]) -> None:
         stop = asyncio.Event()
         # In a thread, as the first call imports the library.
-        watching = await asyncio.to_thread(
-            awatch,
-            *(root / folder for folder in folders),
-            recursive=False,
-            debounce=_SETTLES_MS,
-            stop_event=stop,
-            watch_filter=None,
-        )
+        watch = partial(awatch, recursive=False, debounce=300, stop_event=stop, watch_filter=None)
+        watching = await asyncio.to_thread(watch, *(root / folder for folder in folders))
         change = asyncio.ensure_future(anext(watching, None))
         # Its first step starts to watch. Earlier changes aren't reported, so all is read again.
         await asyncio.sleep(0)
