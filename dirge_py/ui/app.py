@@ -247,10 +247,8 @@ class DirgeApp(TerminalApp):
 
     def refresh_status(self) -> None:
         """Update the status line, the panels, and the lines above the input."""
-        self.queue.show_queue(
-            self.controller.waiting,
-            self._hint or key_hint(self.composer, self.controller, self.keymap),
-        )
+        hint = self._hint or key_hint(self.composer, self.controller, self.keymap)
+        self.queue.show_queue(self.controller.waiting, hint)
         self.chrome.show()
         if self._has_work and self.ticking is None:
             self.ticking = self.set_interval(_TICK_S, self.tick)

@@ -274,11 +274,7 @@ class Keymap:
 
     def described(self) -> Sequence[tuple[str, str]]:
         """Return the rows of `/help`: keys and words."""
-        return [
-            (" ".join(spell(name) for name in key.keys), key.words)
-            for key in self.keys
-            if key.words and key.keys
-        ]
+        return [(" ".join(map(spell, k.keys)), k.words) for k in self.keys if k.words and k.keys]
 
     def _settle(self) -> Sequence[str]:
         problems: list[str] = []
@@ -297,12 +293,10 @@ class Keymap:
     def _without_firsts(self, row: Key, problems: list[str]) -> Key:
         if row.scope not in TOGETHER or not self._firsts.intersection(row.keys):
             return row
-        problems += [
-            f"{spell(name)} begins a chord, so it is no longer `{row.action}`."
-            for name in row.keys
-            if name in self._firsts
-        ]
-        return replace(row, keys=tuple(name for name in row.keys if name not in self._firsts))
+        lost = [name for name in row.keys if name in self._firsts]
+        no_longer = f"begins a chord, so it is no longer `{row.action}`."
+        problems += [f"{spell(name)} {no_longer}" for name in lost]
+        return replace(row, keys=tuple(name for name in row.keys if name not in lost))
 
 
 def listen_together(one: Scope, other: Scope) -> bool:

@@ -226,10 +226,8 @@ class TuiSessionOpener:
     def use_extensions(self, conversation: "Conversation") -> Sequence[str]:
         extensions = conversation.extensions
         use_extension_themes(extensions.themes())
-        return [
-            *self._commands.use_extensions(extensions.commands()),
-            *self._keymap.use_plugins(extensions.key_bindings()),
-        ]
+        problems = self._commands.use_extensions(extensions.commands())
+        return [*problems, *self._keymap.use_plugins(extensions.key_bindings())]
 
     def on_shown(self, conversation: "Conversation") -> None:
         self._feed.transcript.redraw()

@@ -45,9 +45,7 @@ _WORK_S = 0.006
 class ShellBox(LinesWidget, can_focus=True):
     """A terminal for a running command; all keys but those of the scope `shell` go to it."""
 
-    DEFAULT_CSS = """
-    ShellBox { height: auto; padding: 0 1; display: none; background: $surface; }
-    """
+    DEFAULT_CSS = "ShellBox { height: auto; padding: 0 1; background: $surface; display: none; }"
     BINDINGS: ClassVar = []
 
     def __init__(self, styles: Styles, keymap: Keymap) -> None:

@@ -27,9 +27,7 @@ _SMALL_SCREEN = 8
 class ChoiceList(LinesWidget):
     """A list of choices with a cursor, in at most half of a small screen."""
 
-    DEFAULT_CSS = """
-    ChoiceList { height: auto; padding: 0 1; background: $surface; display: none; }
-    """
+    DEFAULT_CSS = "ChoiceList { height: auto; padding: 0 1; background: $surface; display: none; }"
 
     def __init__(self, styles: Styles, name: str) -> None:
         super().__init__(styles, name)
@@ -169,10 +167,8 @@ class LineQuestion(Vertical):
     """A question above the input whose answer is a line of text."""
 
     DEFAULT_CSS = """
-    LineQuestion {
-        height: 2; padding: 0 1; background: $surface; display: none;
-        & ScrollingLines { height: 1; }
-    }
+    LineQuestion { height: 2; padding: 0 1; background: $surface; display: none; }
+    LineQuestion ScrollingLines { height: 1; }
     """
     BINDINGS: ClassVar = []
 

@@ -453,9 +453,7 @@ class ScrollingLines(ScrollView, can_focus=False):
     """Shows the lines from `paint`; calls `on_end` when their end is in view the first time."""
 
     DEFAULT_CSS = """
-    ScrollingLines {
-        height: 1fr; overflow-x: hidden; overflow-y: auto; scrollbar-size-vertical: 1;
-    }
+    ScrollingLines { height: 1fr; overflow: hidden auto; scrollbar-size-vertical: 1; }
     """
 
     def __init__(

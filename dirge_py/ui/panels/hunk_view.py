@@ -199,10 +199,8 @@ class HunkView(Vertical, can_focus=False):
     """Replaces a permission question, which keeps the keyboard, while hunks are chosen."""
 
     DEFAULT_CSS = """
-    HunkView {
-        height: 1fr; background: $surface;
-        & .hunk-keys { height: 1; overflow: hidden hidden; }
-    }
+    HunkView { height: 1fr; background: $surface; }
+    HunkView .hunk-keys { height: 1; overflow: hidden hidden; }
     """
     BINDINGS: ClassVar = []
 

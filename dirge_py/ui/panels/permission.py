@@ -225,10 +225,8 @@ class PermissionDialog(Dialog[Sequence[PermissionAnswer]]):
     """Asks about calls. `answer` has one for each request, in their order."""
 
     DEFAULT_CSS = """
-    PermissionDialog {
-        & .others { height: 0; overflow: hidden hidden; }
-        &.choosing .body, &.choosing .menu, &.choosing .others { display: none; }
-    }
+    PermissionDialog .others { height: 0; overflow: hidden hidden; }
+    PermissionDialog.choosing { & .body, & .menu, & .others { display: none; } }
     """
 
     def __init__(

@@ -226,23 +226,18 @@ def paint_table(
 def _paint_row(
     row: Sequence[Line], widths: Sequence[int], aligns: Sequence[str], styles: Styles
 ) -> list[Line]:
-    cells = [
-        [[(s.text, s.style or styles.text) for s in line] for line in wrap(row[column], size)]
-        if column < len(row)
-        else []
-        for column, size in enumerate(widths)
-    ]
+    cells = [wrap(cell, size) for cell, size in zip(row, widths, strict=False)]
+    cells += [[]] * (len(widths) - len(row))
     lines: list[Line] = []
-    for level in range(max(len(cell) for cell in cells)):
+    for level in zip_longest(*cells, fillvalue=Strip([])):
         line: Line = []
-        for column, size in enumerate(widths):
-            if column:
-                line.append((_GAP, styles.dim))
-            piece = cells[column][level] if level < len(cells[column]) else []
-            blank = size - sum(cell_len(text) for text, _ in piece)
-            align = aligns[column] if column < len(aligns) else ""
+        for piece, size, align in zip_longest(level, widths, aligns):
+            blank = size - piece.cell_length
             before = {"right": blank, "center": blank // 2}.get(align, 0)
-            line += [(" " * before, styles.text), *piece, (" " * (blank - before), styles.text)]
+            line += [(_GAP, styles.dim)] if line else []
+            line.append((" " * before, styles.text))
+            line += [(segment.text, segment.style or styles.text) for segment in piece]
+            line.append((" " * (blank - before), styles.text))
         lines.append(line)
     return lines
 

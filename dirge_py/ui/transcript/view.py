@@ -38,8 +38,7 @@ class TranscriptWidget(TranscriptView):
     FOCUS_ON_CLICK = False
     DEFAULT_CSS = """
     TranscriptWidget {
-        height: 1fr; padding: 0 1;
-        overflow-x: hidden; overflow-y: scroll; scrollbar-size-vertical: 0;
+        height: 1fr; padding: 0 1; overflow: hidden scroll; scrollbar-size-vertical: 0;
         &:focus { border-left: outer $accent; padding: 0 1 0 0; }
     }
     """
