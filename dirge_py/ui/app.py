@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
-from textual import events, on, work
+from textual import events, work
 from textual.app import ComposeResult
 from textual.containers import Horizontal
 from textual.theme import Theme
@@ -37,7 +37,7 @@ from dirge_py.ui.prompt.composer import Composer, PromptDrafts
 from dirge_py.ui.prompt.placeholders import PromptImages
 from dirge_py.ui.session_opener import TuiSessionOpener
 from dirge_py.ui.status import StatusBar, running_shells
-from dirge_py.ui.terminal.app_base import TerminalApp
+from dirge_py.ui.terminal.app_base import ScreenAction, TerminalApp
 from dirge_py.ui.terminal.clipboard import Clipboard
 from dirge_py.ui.terminal.editor import edit_in_editor
 from dirge_py.ui.terminal.notifications import Notifier
@@ -304,12 +304,8 @@ class DirgeApp(TerminalApp):
             return
         await self.run_screen_action(message.action)
 
-    @on(TranscriptWidget.ActionForScreen)
-    @on(Dialog.KeyPassedThrough)
     @work
-    async def _do_action_for_screen(
-        self, message: TranscriptWidget.ActionForScreen | Dialog.KeyPassedThrough
-    ) -> None:
+    async def on_screen_action(self, message: ScreenAction) -> None:
         await self.run_screen_action(message.action)
 
     def on_transcript_widget_reading_ended(self, message: TranscriptWidget.ReadingEnded) -> None:

@@ -3,14 +3,6 @@
 import re
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import islice, takewhile
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
-
-from rich.cells import cell_len
-from rich.style import Style
-from textual.reactive import reactive
-
 from dirge_py.git.repository import branch_of
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.text import clean, format_cost, format_count, plural
@@ -19,12 +11,21 @@ from dirge_py.types.events import LoopEvent, PhaseName
 from dirge_py.types.messages import AssistantMessage, Message, ToolResultMessage, Usage
 from dirge_py.types.outcomes import Cancelled, Done
 from dirge_py.ui.theme.styles import Styles
-from dirge_py.ui.transcript.blocks import main_argument
+from dirge_py.ui.transcript.blocks import main_argument, todo_items
 from dirge_py.ui.transcript.lines import Line, LinesWidget, clip
+from itertools import islice, takewhile
+from pathlib import Path
+from rich.cells import cell_len
+from rich.style import Style
+from textual.reactive import reactive
+from typing import Any, Literal, NamedTuple, TYPE_CHECKING
 
 if TYPE_CHECKING:
     from dirge_py.conversation.conversation import Conversation
     from dirge_py.conversation.run import Run
+
+
+
 
 
 Mood = (
@@ -70,15 +71,6 @@ _OF_FORKS = (events.TurnStart, events.RetryNotice, events.MessageUpdate, events.
 _NO_FOLDING = frozenset(("shown_again", "undone"))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TodoEntry:
-    """One item of the todo list."""
-
-    text: str
-    status: str
-    """One of pending, in_progress and done."""
-
-
 class RunActivity:
     """What the agent does and did. `since`: start of the stage; `until`: time of a retry."""
 
@@ -95,7 +87,8 @@ class RunActivity:
         """Tool and main argument of the last calls, the newest last."""
         self.changed: dict[str, int] = {}
         """The first changed line of each file that tools changed, the newest last."""
-        self.todos: Sequence[TodoEntry] = ()
+        self.todos: Sequence[tuple[str, str]] = ()
+        """Status and text of the items of the todo list."""
         self.foldings = 0
         """The number of compactions."""
         self.plan: tuple[PhaseName, int] | None = None
@@ -161,11 +154,7 @@ class RunActivity:
         if result.is_error:
             return
         if result.tool_name == "todo":
-            self.todos = [
-                TodoEntry(text=str(item.get("text")), status=str(item.get("status")))
-                for item in result.details.get("items") or ()
-                if isinstance(item, Mapping)
-            ]
+            self.todos = todo_items(result.details)
         for file in changed_files(result.details.get("diff")):
             self.changed.pop(file.path, None)
             self.changed[file.path] = file.line

@@ -29,7 +29,6 @@ from dirge_py.ui.status import (
     ChangedFile,
     ContextGauge,
     RunActivity,
-    TodoEntry,
     changed_files,
 )
 from dirge_py.ui.terminal.editor import MOST_AT_ONCE, EditorFollower, editor_command
@@ -39,7 +38,7 @@ from tests.support.app_driver import WAITING_COMMAND, running_app
 from tests.support.project import ScriptedProject
 
 STYLES = styles_for(load_theme("phosphor"))
-TODOS = [TodoEntry(text=f"step {n}", status="done" if n < 3 else "pending") for n in range(9)]
+TODOS = [("done" if n < 3 else "pending", f"step {n}") for n in range(9)]
 SHELL = ShellState(
     id="s1", command="make\x1b[2J\nall", cwd="/", status="running", started=0.0, duration_s=1.0
 )
@@ -90,8 +89,8 @@ def test_the_right_panel_tells_of_todos_files_plugins_and_shells():
         40,
         STYLES,
         todos=[
-            TodoEntry(text="later", status="pending"),
-            TodoEntry(text="now", status="in_progress"),
+            ("pending", "later"),
+            ("in_progress", "now"),
         ],
         files=["old.py", "src/" + "deep/" * 9 + "new.py"],
         plugins=[
@@ -143,7 +142,7 @@ def test_no_panel_hands_on_what_a_terminal_obeys(text: str, width: int):
         width,
         40,
         STYLES,
-        todos=[TodoEntry(text=text, status="pending")],
+        todos=[("pending", text)],
         files=[text],
         plugins=[PluginReport(name=text, where="", state="off")],
         shells=[SHELL],
@@ -417,3 +416,13 @@ async def test_what_the_agent_changed_is_opened_at_its_line(working: ScriptedPro
         await driver.until(lambda: seen.exists() and seen.read_text())
         await driver.idle()
     assert seen.read_text() == f"{working.folder}/x.py 1"
+
+
+def test_odd_details_of_a_tool_named_todo_show_no_list():
+    activity = RunActivity(lambda: 0.0)
+    for items in (5, "abc", [{"text": "x", "status": "unheard of"}]):
+        result = ToolResultMessage(
+            tool_call_id="1", tool_name="todo", content=(), details={"items": items}
+        )
+        activity.load_history([result])
+        assert activity.todos == ()

@@ -15,12 +15,12 @@ from textual import events
 from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.geometry import Size
-from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 from textual.widgets import Input
 
 from dirge_py.ui.keymap import Keymap, Scope
+from dirge_py.ui.terminal.app_base import ScreenAction
 from dirge_py.ui.theme.styles import Styles
 from dirge_py.ui.transcript.lines import chop, clip, strip
 
@@ -186,12 +186,6 @@ class Dialog(Vertical, Generic[Answer], can_focus=True):
     """
     BINDINGS: ClassVar = []
     SCOPE: ClassVar[Scope] = "dialog"
-
-    @dataclass
-    class KeyPassedThrough(Message):
-        """A key asked for an action of the screen on the transcript."""
-
-        action: str
 
     def __init__(self, *, placeholder: str = "", **options: Unpack[DialogOptions]) -> None:
         super().__init__(id="question")
@@ -391,7 +385,7 @@ class Dialog(Vertical, Generic[Answer], can_focus=True):
         if binding is not None and binding in _OF_THE_PROGRAM:
             return False
         if binding is not None and binding in _SCROLLING:
-            self.post_message(self.KeyPassedThrough(binding[1]))
+            self.post_message(ScreenAction(binding[1]))
             return True
         text = event.character if event.is_printable and event.character else ""
         if self.answer.done():

@@ -22,6 +22,7 @@ from dirge_py.ui.panels.dialog import (
     Role,
     paint_key_hints,
 )
+from dirge_py.ui.terminal.app_base import ScreenAction
 from dirge_py.ui.transcript.lines import Line, strip, wrap
 
 _HASH_SHOWN = 12
@@ -302,7 +303,7 @@ class QuestionForm(Dialog[Sequence[QuestionAnswer] | None]):
                 if self._body.virtual_size.height > self._body.size.height:
                     self._body.scroll_page(action)
                 else:
-                    self.post_message(self.KeyPassedThrough(action))
+                    self.post_message(ScreenAction(action))
             case "close":
                 self.settle(None)
             case "deny_and_stop":

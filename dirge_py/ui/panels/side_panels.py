@@ -13,7 +13,7 @@ from dirge_py.types.extensions import PluginReport
 from dirge_py.ui.keymap import Keymap, Scope
 from dirge_py.ui.panels.dialog import fit_hints
 from dirge_py.ui.prompt.composer import Composer
-from dirge_py.ui.status import ContextGauge, TodoEntry
+from dirge_py.ui.status import ContextGauge
 from dirge_py.ui.theme.styles import Styles
 from dirge_py.ui.transcript.lines import Line, LinesWidget, clip
 
@@ -37,9 +37,9 @@ class TodoPanel(LinesWidget):
 
     def __init__(self, styles: Styles) -> None:
         super().__init__(styles, "todos")
-        self._todos: Sequence[TodoEntry] = ()
+        self._todos: Sequence[tuple[str, str]] = ()
 
-    def show_todos(self, todos: Sequence[TodoEntry]) -> None:
+    def show_todos(self, todos: Sequence[tuple[str, str]]) -> None:
         if todos != self._todos:
             self._todos = todos
             self.refresh(layout=self.has_class("shown"))
@@ -163,13 +163,13 @@ def right_lines(
     rows: int,
     styles: Styles,
     *,
-    todos: Sequence[TodoEntry] = (),
+    todos: Sequence[tuple[str, str]] = (),
     files: Iterable[str] = (),
     plugins: Iterable[PluginReport] = (),
     shells: "Iterable[ShellState]" = (),
 ) -> list[Line]:
     """Return the right panel: todos, files (newest last), plugins, background commands."""
-    done = sum(todo.status == "done" for todo in todos)
+    done = sum(status == "done" for status, _ in todos)
     title = f"TODO {done}/{len(todos)}" if todos else "TODO"
     plugin_lines = [_plugin(report, width, styles) for report in plugins]
     shell_lines = [_shell(shell, width, styles) for shell in shells]
@@ -181,18 +181,18 @@ def right_lines(
 
 
 def todo_lines(
-    todos: Sequence[TodoEntry], width: int, styles: Styles, most: int = MOST_TODOS
+    todos: Sequence[tuple[str, str]], width: int, styles: Styles, most: int = MOST_TODOS
 ) -> list[Line]:
-    """Return todos in progress, then open ones, then done ones, as many as fit."""
+    """Return the todos (status, text): in progress, open, done, as many as fit."""
     order = {"in_progress": 0, "pending": 1}
-    ranked = sorted(todos, key=lambda todo: order.get(todo.status, 2))
+    ranked = sorted(todos, key=lambda todo: order.get(todo[0], 2))
     shown = ranked if len(ranked) <= most else ranked[: most - 1]
     marks = {"in_progress": ("▶ ", styles.accent), "done": ("[x] ", styles.dim)}
     lines: list[Line] = []
-    for todo in shown:
-        mark, style = marks.get(todo.status, ("[ ] ", styles.text))
+    for status, text in shown:
+        mark, style = marks.get(status, ("[ ] ", styles.text))
         space = max(1, width - cell_len(mark))
-        lines.append([(mark, style), (clip(clean(todo.text), space), style)])
+        lines.append([(mark, style), (clip(clean(text), space), style)])
     if len(ranked) > len(shown):
         lines.append([(clip(f"… {len(ranked) - len(shown)} more", width), styles.dim)])
     return lines

@@ -8,11 +8,13 @@ import threading
 from codecs import getincrementaldecoder
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import IO, Any, ClassVar, cast
 
 from textual.app import App
 from textual.driver import Driver
 from textual.drivers.linux_driver import LinuxDriver
+from textual.message import Message
 from textual.screen import Screen
 from textual.worker import WorkerFailed
 
@@ -148,6 +150,13 @@ class _Screen(Screen[None], inherit_bindings=False):
             super().update_node_styles(animate=animate)
 
     AUTO_FOCUS = ""  # None would focus the first widget.
+
+
+@dataclass
+class ScreenAction(Message):
+    """A key in a widget asked for an action of the screen."""
+
+    action: str
 
 
 class TerminalApp(App[int], inherit_bindings=False):

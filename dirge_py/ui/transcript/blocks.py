@@ -72,6 +72,9 @@ class BlockPage(Protocol):
     def touch(self, block: TranscriptBlock) -> None: ...
 
 
+_STATUSES = {"pending", "in_progress", "done"}
+
+
 def main_argument(args: Any) -> str:
     """Return the argument that tells this call from others of the same tool."""
     if not isinstance(args, Mapping):
@@ -81,6 +84,19 @@ def main_argument(args: Any) -> str:
             return str(args[name])
     texts = [value for value in args.values() if isinstance(value, str)]
     return texts[0] if texts else ""
+
+
+def todo_items(details: Mapping[str, Any]) -> Sequence[tuple[str, str]]:
+    """Return status and text of each item in the `details` of the todo tool."""
+    items = details.get("items")
+    if not isinstance(items, Sequence) or isinstance(items, str):
+        return ()
+    entries = [
+        (str(item.get("status")), " ".join(clean(str(item.get("text", ""))).split()))
+        for item in items
+        if isinstance(item, Mapping)
+    ]
+    return entries if {status for status, _ in entries} <= _STATUSES else ()
 
 
 LINES_COLLAPSED = 4

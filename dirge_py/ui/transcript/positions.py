@@ -197,16 +197,12 @@ WIDTH = 1000
 """Columns for painting when only the text matters, so that hardly any line is wrapped."""
 
 
-def text_of(layout: TranscriptLayout, row: BlockRow) -> str:
-    """Return the text of a row, with its folded parts."""
-    return row.block.text or layout.painted(row, WIDTH, expanded=True).text
-
-
 def whole_text(layout: TranscriptLayout) -> str:
     """Return the transcript as plain text, with the marks of prompts and tool calls."""
     parts: list[str] = []
     for row in layout.rows:
-        text = text_of(layout, row).strip("\n")
+        text = row.block.text or layout.painted(row, WIDTH, expanded=True).text
+        text = text.strip("\n")
         if text.strip():
             mark = "● " if row.block.is_tool_call else "› " * isinstance(row.block, UserBlock)
             parts.append("\n" * row.gap + mark + text + "\n")

@@ -20,6 +20,7 @@ from dirge_py.ui.transcript.blocks import (
     TranscriptBlock,
     main_argument,
     paint_hidden,
+    todo_items,
 )
 from dirge_py.ui.transcript.diff import DiffLayout, DiffRow
 from dirge_py.ui.transcript.lines import Span, clip, fold, wrap
@@ -318,19 +319,6 @@ def _note(details: Mapping[str, Any], took_ms: int) -> str:
 
 
 _MARKS = {"done": "☑", "in_progress": "▶", "pending": "☐"}
-
-
-def todo_items(details: Mapping[str, Any]) -> Sequence[tuple[str, str]]:
-    """Return status and text of each item in the `details` of the todo tool."""
-    items = details.get("items")
-    if not isinstance(items, Sequence) or isinstance(items, str):
-        return ()
-    entries = [
-        (str(item.get("status")), " ".join(clean(str(item.get("text", ""))).split()))
-        for item in items
-        if isinstance(item, Mapping)
-    ]
-    return entries if all(status in _MARKS for status, _ in entries) else ()
 
 
 def answers_in(args: Any, text: str) -> Sequence[tuple[str, str]]:

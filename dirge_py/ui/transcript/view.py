@@ -16,6 +16,7 @@ from textual.widget import Widget
 
 from dirge_py.lib.text import plural
 from dirge_py.ui.keymap import Keymap
+from dirge_py.ui.terminal.app_base import ScreenAction
 from dirge_py.ui.theme.styles import Styles
 from dirge_py.ui.transcript.blocks import TranscriptBlock
 from dirge_py.ui.transcript.layout import LinePosition
@@ -43,12 +44,6 @@ class TranscriptWidget(TranscriptView):
     }
     """
     BINDINGS: ClassVar = []
-
-    @dataclass
-    class ActionForScreen(Message):
-        """A key asked for an action of the screen."""
-
-        action: str
 
     @dataclass
     class ReadingEnded(Message):
@@ -140,7 +135,7 @@ class TranscriptWidget(TranscriptView):
         elif (scope, action) == ("reading", "close"):
             self.post_message(self.ReadingEnded("" if binding else typed or ""))
         else:
-            self.post_message(self.ActionForScreen(action))
+            self.post_message(ScreenAction(action))
 
     def _on_paste(self, event: events.Paste) -> None:
         event.stop()
