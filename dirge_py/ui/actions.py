@@ -24,15 +24,10 @@ BACK_WITHIN_S = 1.5
 
 _MODES: tuple[Literal["standard", "accept", "plan"], ...] = ("standard", "accept", "plan")
 
-_READING = (
-    ("line_down", "moves"),
-    ("select", "selects"),
-    ("copy_read", "copies"),
-    ("find", "finds"),
-    ("next_block", "next block"),
-    ("toggle", "opens"),
-    ("close", "back"),
-)
+_READING = {
+    "line_down": "moves", "select": "selects", "copy_read": "copies", "find": "finds",
+    "next_block": "next block", "toggle": "opens", "close": "back",
+}  # fmt: skip
 """The actions of the hint about reading."""
 
 
@@ -153,7 +148,7 @@ def read(app: DirgeApp) -> None:
     # Held first, as the line of the hint would make the view scroll.
     app.transcript.hold()
     app.transcript.focus()
-    named = ((app.keymap.name_of("reading", action), words) for action, words in _READING)
+    named = ((app.keymap.name_of("reading", action), words) for action, words in _READING.items())
     app.hint(" · ".join(f"{name} {words}" for name, words in named if name))
 
 

@@ -40,25 +40,15 @@ async def read_git_status(programs: ScreenPrograms, cwd: Path) -> GitStatus | No
 
 def parse_git_status(status: str, subject: str = "") -> GitStatus:
     """Parse the output of `git status --porcelain=v2 --branch`."""
-    branch, oid = "", ""
-    staged = unstaged = untracked = 0
-    for line in status.splitlines():
-        kind, _, rest = line.partition(" ")
-        if line.startswith("# branch.head "):
-            branch = line.removeprefix("# branch.head ")
-        elif line.startswith("# branch.oid "):
-            oid = line.removeprefix("# branch.oid ")
-        elif kind in ("1", "2"):
-            staged += rest[:1] != "."
-            unstaged += rest[1:2] != "."
-        elif kind == "u":
-            unstaged += 1
-        elif kind == "?":
-            untracked += 1
+    lines = [line.split(" ", 2) for line in status.splitlines()]
+    headers = {words[1]: words[-1] for words in lines if words[0] == "#"}
+    changes = [words[1] for words in lines if words[0] in ("1", "2")]
+    kinds = [words[0] for words in lines]
+    branch = headers.get("branch.head", "")
     return GitStatus(
-        branch=oid[:8] if branch == "(detached)" else branch,
-        staged=staged,
-        unstaged=unstaged,
-        untracked=untracked,
+        branch=headers.get("branch.oid", "")[:8] if branch == "(detached)" else branch,
+        staged=sum(change[0] != "." for change in changes),
+        unstaged=sum(change[1] != "." for change in changes) + kinds.count("u"),
+        untracked=kinds.count("?"),
         subject=subject,
     )

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 
 
+
 Mood = (
     Literal["thinking", "speaking", "reading", "writing", "bash"]
     | Literal["idle", "waiting", "alert", "error", "done"]
@@ -35,17 +36,10 @@ Mood = (
 
 # ASCII only, as the width of other signs depends on the terminal.
 FACES: Mapping[Mood, tuple[str, ...]] = {
-    "idle": ("(o o)",),
-    "waiting": ("(- -)", "(_ _)"),
-    "thinking": ("(o -)", "(- o)"),
-    "speaking": ("(o_o)", "(oOo)"),
-    "reading": ("(> >)", "(< <)"),
-    "writing": ("(o,o)", "(o.o)"),
-    "bash": ("($_$)", "($_ )"),
-    "alert": ("(O!O)",),
-    "error": ("(x x)",),
-    "done": ("(^ ^)",),
-}
+    "idle": ("(o o)",), "waiting": ("(- -)", "(_ _)"), "thinking": ("(o -)", "(- o)"),
+    "speaking": ("(o_o)", "(oOo)"), "reading": ("(> >)", "(< <)"), "writing": ("(o,o)", "(o.o)"),
+    "bash": ("($_$)", "($_ )"), "alert": ("(O!O)",), "error": ("(x x)",), "done": ("(^ ^)",),
+}  # fmt: skip
 
 
 def face(mood: Mood, beat: int = 0) -> str:

@@ -17,7 +17,6 @@ from textual.strip import Strip
 
 from dirge_py.lib.text import plural, visible, visible_name
 from dirge_py.types.questions import PermissionAnswer, PermissionRequest, Reach
-from dirge_py.types.tools import FileChange
 from dirge_py.ui.keymap import Scope
 from dirge_py.ui.panels.dialog import (
     Dialog,
@@ -193,13 +192,11 @@ class PermissionChoice:
         at = options.index(self.chosen) + step if self.chosen else min(step, 0)
         self.chosen = options[at % len(options)]
 
-    def allow(
-        self, option: Option, changes: tuple[FileChange, ...] | None = None
-    ) -> PermissionAnswer:
-        """Return the answer for this option; only "once" can have changes."""
+    def allow(self, option: Option) -> PermissionAnswer:
+        """Return the answer for this option."""
         if option == "session" or option == "always":
             return PermissionAnswer(effect="allow", remember=option, is_wide=self.is_wide)
-        return PermissionAnswer(effect="allow", changes=changes)
+        return PermissionAnswer(effect="allow")
 
     @property
     def subject(self) -> str:
@@ -539,7 +536,7 @@ class PermissionDialog(Dialog[Sequence[PermissionAnswer]]):
         elif selection.accepted == 0:
             self._settle_one(PermissionAnswer(effect="deny"))
         else:
-            self._settle_one(self._asked.allow("once", selection.outcome()))
+            self._settle_one(PermissionAnswer(effect="allow", changes=selection.outcome()))
 
     def _settle_one(self, answer: PermissionAnswer) -> None:
         self._asked.answer = answer

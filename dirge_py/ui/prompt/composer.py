@@ -314,6 +314,7 @@ class VimInput:
     def __init__(self, field: TextEditor) -> None:
         self._field = field
         self._vim = Vim()
+        self.begin = self._vim.begin
         self._shown: Selection | None = None
         self._at = 0
 
@@ -325,10 +326,6 @@ class VimInput:
     @property
     def is_inserting(self) -> bool:
         return self._vim.mode == "insert"
-
-    def begin(self) -> None:
-        """Start in insert mode, with an empty input."""
-        self._vim.begin()
 
     def press(self, key: str) -> VimResult | None:
         """Handle a key; return None if it has no meaning in this mode."""

@@ -162,11 +162,9 @@ def native_tools(environment: Mapping[str, str]) -> Sequence[ClipboardTool]:
 def _no_tool(tools: Sequence[ClipboardTool]) -> str:
     if not tools:
         return "There is no desktop here whose clipboard a program could set."
-    if tools[0] is _WAYLAND:
-        return "No program for the clipboard: install wl-clipboard."
-    if tools[0] in _X11:
-        return "No program for the clipboard: install xclip or xsel."
-    return f"No program for the clipboard: {tools[0].write[0]} is not on the PATH."
+    name = tools[0].write[0]
+    advice = {"wl-copy": "install wl-clipboard", "xclip": "install xclip or xsel"}
+    return f"No program for the clipboard: {advice.get(name, f'{name} is not on the PATH')}."
 
 
 def _size(text: str) -> str:

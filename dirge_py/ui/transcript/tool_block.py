@@ -47,12 +47,9 @@ _LOOKS: Mapping[CallState, tuple[str, str, str]] = {
 """The mark of each state, its style, and its words."""
 _BY_DETAIL: dict[str, CallState] = {"storm": "repeated", "withheld": "withheld", "retry": "again"}
 _BY_OUTCOME: dict[str, CallState] = {
-    "ok": "ok",
-    "failed_command": "failed",
-    "denied": "denied",
-    "aborted": "aborted",
+    "ok": "ok", "failed_command": "failed", "denied": "denied", "aborted": "aborted",
     "suppressed": "unrun",
-}
+}  # fmt: skip
 
 
 def state_after(outcome: str, details: Mapping[str, Any], *, is_error: bool) -> CallState:
@@ -240,9 +237,8 @@ class ToolBlock(TranscriptBlock):
             hidden = max(1, hidden)
         if hidden <= 0:
             return shown
-        if of_end:
-            return paint_hidden(hidden, width, styles, which="earlier") + shown
-        return shown + paint_hidden(hidden, width, styles)
+        note = paint_hidden(hidden, width, styles, which="earlier" if of_end else "more")
+        return note + shown if of_end else shown + note
 
     def guess_height(self, width: int) -> int:
         if self._diff:
