@@ -15,14 +15,12 @@ from dirge_py.sdk.doctor import terminal
 from dirge_py.sdk.doctor.report import CheckResult, as_text
 from dirge_py.slash.base import Choice, ask_option, command
 from dirge_py.types.errors import UsageError
-from dirge_py.ui.actions import show_thinking
+from dirge_py.ui import actions
 from dirge_py.ui.app import TuiFrontEnd
 from dirge_py.ui.chrome import WIDE, ChromePresenter, Side
 from dirge_py.ui.keymap import Key, key_problems, spell
 from dirge_py.ui.terminal.clipboard import last_copy_file
-from dirge_py.ui.terminal.editor import read_in_pager
 from dirge_py.ui.theme.styles import theme_names, user_themes
-from dirge_py.ui.transcript.positions import whole_text
 
 if TYPE_CHECKING:
     from dirge_py.conversation.conversation import Conversation
@@ -164,7 +162,7 @@ async def copy(args: str, conversation: "Conversation", front: TuiFrontEnd) -> N
 
 @command("pager", "read the transcript in $PAGER")
 async def pager(args: str, conversation: "Conversation", front: TuiFrontEnd) -> None:
-    await read_in_pager(front.app, whole_text(front.app.transcript.layout_of_blocks))
+    await actions.pager(front.app)
 
 
 @command("edit", "write the next prompt in $EDITOR", usage="[TEXT]")
@@ -244,7 +242,7 @@ async def search(args: str, conversation: "Conversation", front: TuiFrontEnd) ->
 async def reasoning(args: str, conversation: "Conversation", front: TuiFrontEnd) -> None:
     if args and args not in _STATES:
         raise UsageError(f"/reasoning does not know {args!r}.", hint="/reasoning [on|off]")
-    show_thinking(front.app, _STATES.get(args, not front.app.ui_settings.show_thinking))
+    actions.show_thinking(front.app, _STATES.get(args, not front.app.ui_settings.show_thinking))
 
 
 @command("theme", "switch the colours", usage="[NAME]", complete=lambda _: theme_names())

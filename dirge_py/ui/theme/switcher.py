@@ -32,9 +32,6 @@ class ThemeSwitcher:
         self._draw, self._notify, self._run_worker = draw, notify, run_worker
         self._serial = 0
         self._watcher: Worker[None] | None = None
-        self._load(name)
-
-    def _load(self, name: str) -> None:
         self.name = name
         self.theme, self.problem = styles.theme_or_default(name)
         self._use_styles(self.theme)
@@ -45,8 +42,9 @@ class ThemeSwitcher:
 
     def use(self, name: str) -> str:
         """Apply the theme of this name, or the default one; return the problem."""
-        self._load(name)
-        self.show(self.theme)
+        self.name = name
+        theme, self.problem = styles.theme_or_default(name)
+        self.show(theme)
         self.watch()
         return self.problem
 
