@@ -141,12 +141,9 @@ class PhaseBlock(TranscriptBlock):
 
 
 _EVIDENCE = {
-    "passed": ("✓", ""),
-    "failed": ("✗", ""),
-    "denied": ("⊘", "denied"),
-    "timeout": ("✗", "timed out"),
-    "stopped": ("◌", "stopped"),
-}
+    "passed": ("✓", ""), "failed": ("✗", ""), "denied": ("⊘", "denied"),
+    "timeout": ("✗", "timed out"), "stopped": ("◌", "stopped"),
+}  # fmt: skip
 _MOST_EVIDENCE = 6
 
 
