@@ -121,6 +121,7 @@ class DirgeApp(TerminalApp):
             self.transcript,
             settings=lambda: self.ui_settings,
             clock=self.clock,
+            deliver=lambda: self.call_later(self.flush_events),
             on_drawn=self._on_events_drawn,
         )
         self.dialogs = DialogHost(

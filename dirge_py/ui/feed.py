@@ -26,7 +26,8 @@ CALM_S = 1 / 10
 class TranscriptFeed:
     """Draws the events of the open conversation in the transcript, and notices between them.
 
-    The collected events are drawn at most every `SOON_S`; `on_drawn` gets those of each drawing.
+    At most every `SOON_S`, `deliver` is called to draw the collected events with `flush`;
+    `on_drawn` gets those of each drawing.
     """
 
     def __init__(
@@ -35,10 +36,11 @@ class TranscriptFeed:
         *,
         settings: Callable[[], UiSettings],
         clock: Callable[[], float],
+        deliver: Callable[[], object],
         on_drawn: Callable[[Sequence[LoopEvent]], None],
     ) -> None:
         self.transcript, self._settings, self._clock = transcript, settings, clock
-        self._on_drawn = on_drawn
+        self._deliver, self._on_drawn = deliver, on_drawn
         self._events: list[LoopEvent] = []
         self._timer: asyncio.TimerHandle | None = None
         self._delivered_at = 0.0
@@ -80,7 +82,7 @@ class TranscriptFeed:
             if self._timer.when() <= due:
                 return
             self._timer.cancel()
-        self._timer = loop.call_at(due, lambda: self.transcript.app.call_later(self.flush))
+        self._timer = loop.call_at(due, self._deliver)
 
     def _take_events(self) -> Sequence[LoopEvent]:
         """Return the events since the last call."""
