@@ -275,7 +275,7 @@ async def _answer(
                 case llm.StreamError(error):
                     raise error
                 case llm.StreamDone():
-                    return finished_message(event, assembler, lambda: os.urandom(8).hex())
+                    return finished_message(event, assembler, _new_id)
             assembler.feed(event)
     raise cut_short()
 
@@ -313,6 +313,10 @@ def finished_message(
     return replace(message, stop_reason="toolUse" if message.calls else "stop")
 
 
+def _new_id() -> str:
+    return os.urandom(8).hex()
+
+
 def cut_short() -> ProviderError:
     """Return the error of a stream without an end: half an answer must not pass for a whole one."""
     return ProviderError("The answer broke off before its end.", kind="network", phase="stream")
@@ -341,12 +345,6 @@ def on_complete(inner: llm.StreamFn, look: OnComplete) -> llm.StreamFn:
                 assembler.feed(event)
                 yield event
         if end is not None:
-            answer = end.message or AssistantMessage(
-                content=assembler.blocks(),
-                stop_reason=end.stop_reason,
-                model=assembler.model,
-                usage=end.usage,
-            )
-            yield await look(answer, end)
+            yield await look(finished_message(end, assembler, _new_id), end)
 
     return stream

@@ -88,14 +88,12 @@ class WrittenCall(NamedTuple):
 
     name: str
     """The name of the tool."""
-    arguments: dict[str, Any]
-    """The arguments, as far as they are complete."""
+    arguments: dict[str, Any] | None
+    """The arguments, as far as they are complete; None if they are cut off or cannot be read."""
     begin: int
     """Where it begins in the text."""
     end: int
     """Where it ends."""
-    is_whole: bool = True
-    """Whether its end is there, and its arguments can be read."""
     is_bare: bool = False
     """Whether it is only a JSON object, without markup that says what it is."""
 
@@ -144,7 +142,7 @@ def tool_arguments(tools: Sequence[LoopTool]) -> ToolArguments:
 
 def find_calls(text: str, tools: ToolArguments, shown: str | None = None) -> list[WrittenCall]:
     """Return the whole calls in `text`, in order; `shown` is as in `scan`."""
-    return [call for call in scan(text, tools, shown) if call.is_whole]
+    return [call for call in scan(text, tools, shown) if call.arguments is not None]
 
 
 def scan(text: str, tools: ToolArguments, shown: str | None = None) -> Iterator[WrittenCall]:
@@ -166,8 +164,7 @@ def scan(text: str, tools: ToolArguments, shown: str | None = None) -> Iterator[
         name, arguments, end = reading
         at = max(end, opening.end())
         if name:
-            is_whole = arguments is not None
-            yield WrittenCall(name, arguments or {}, begin, end, is_whole, kind == "object")
+            yield WrittenCall(name, arguments, begin, end, is_bare=kind == "object")
 
 
 def without_quotations(text: str) -> str:

@@ -35,7 +35,6 @@ _MARKERS = word_set(
     "nextest biome oxlint basedpyright"
 )
 _NO_CHECKS = word_set("checkout install add remove uninstall")
-_PAIRS = frozenset({("go", "vet"), ("go", "run"), ("go", "test")})
 _BUILDERS = word_set("make gmake ninja")
 # They run the project's own checks: `npm run test:unit`, `just type-check`.
 _RUNNERS = word_set(
@@ -172,7 +171,7 @@ def _checks(words: Sequence[str]) -> bool:
     name, program, rest = _launched(words)
     if not name or name in _READERS or not _NO_CHECKS.isdisjoint(plain):
         return False
-    if not _MARKERS.isdisjoint(plain) or not _PAIRS.isdisjoint(pairwise(plain)):
+    if not _MARKERS.isdisjoint(plain) or ("go", "run") in pairwise(plain):
         return True
     if name in _BUILDERS:
         # Without a target it builds everything.
