@@ -4,7 +4,6 @@ import json
 import re
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass as mutable
 from itertools import dropwhile
 from typing import Literal, TypeAlias, cast
 
@@ -211,74 +210,65 @@ def judge_check(
     the start and from the last reviewed one. `advisory` continues the run once, `blocking` up to
     three times.
     """
-    judge = _RunJudge(ask, verification, diff, mode)
+    reviewed: str | None = None  # the change that was reviewed last, or existed before the run
+    approved_results = 0
+    last_message = ""
+
+    async def changed() -> WorkspaceDiff | None:
+        return await diff() if diff is not None else None
+
+    async def note_baseline() -> None:
+        nonlocal reviewed
+        with suppress(Exception):  # without it, every change counts as made in this run
+            before = await changed()
+            reviewed = before.fingerprint if before is not None else None
+
+    async def check(info: TurnInfo) -> str:
+        nonlocal reviewed, approved_results, last_message
+        results = sum(isinstance(each, ToolResultMessage) for each in info.new_messages)
+        if results == approved_results:
+            return ""  # nothing was done, or nothing since the last approval
+        change = await changed()
+        if change and (change.fingerprint == reviewed or not change.text.strip()):
+            change = None
+        system = _JUDGE_PROMPT + (_REVIEW_PROMPT if change is not None else "")
+        status = _STATUS[verification.status] if verification else ""
+        earlier = last_message if mode == "blocking" else ""
+        answer = await ask(system, _evidence(info, status, change, earlier))
+        # Only an answer counts as a review: after a failure the same change is shown again.
+        if change is not None:
+            reviewed = change.fingerprint
+        verdict = parse_verdict(answer)
+        text = _review_text(verdict, verdict.findings if change is not None else ())
+        last_message = text or last_message
+        approved_results = approved_results if text else results
+        return text
+
     return StopCheck(
         name="judge",
-        ask=judge.check,
+        ask=check,
         most=BOUNDS[mode],
         is_configured=True,
-        on_first_call=judge.note_baseline if diff is not None else None,
+        on_first_call=note_baseline if diff is not None else None,
     )
 
 
-@mutable(slots=True, eq=False, repr=False)
-class _RunJudge:
-    """The state of one run's judge between its checks."""
-
-    ask: Judge
-    verification: Verification | None
-    diff: DiffSource | None
-    mode: JudgeMode
-    reviewed: str | None = None
-    """The fingerprint of the last change that was reviewed, or existed before the run."""
-    approved_results: int = 0
-    """How many tool results there were at the last approval."""
-    last_message: str = ""
-
-    async def note_baseline(self) -> None:
-        """Record the change that exists before the first call of the run can add to it."""
-        with suppress(Exception):  # without it, every change counts as made in this run
-            before = await self.diff() if self.diff is not None else None
-            self.reviewed = before.fingerprint if before is not None else None
-
-    async def check(self, info: TurnInfo) -> str:
-        results = sum(isinstance(each, ToolResultMessage) for each in info.new_messages)
-        if results == self.approved_results:
-            return ""  # nothing was done, or nothing since the last approval
-        change = await self.diff() if self.diff is not None else None
-        if change and (change.fingerprint == self.reviewed or not change.text.strip()):
-            change = None
-        system = _JUDGE_PROMPT + (_REVIEW_PROMPT if change is not None else "")
-        answer = await self.ask(system, self._prompt(info, change))
-        # Only an answer counts as a review: after a failure the same change is shown again.
-        if change is not None:
-            self.reviewed = change.fingerprint
-        verdict = parse_verdict(answer)
-        text = _review_text(verdict, verdict.findings if change is not None else ())
-        if text:
-            self.last_message = text
-        else:
-            self.approved_results = results
-        return text
-
-    def _prompt(self, info: TurnInfo, change: WorkspaceDiff | None) -> str:
-        sections = {
-            "rules of the agent": agent_rules(info.context.system_prompt),
-            "run": run_transcript(info.new_messages),
-            "checks": _STATUS[self.verification.status] if self.verification else "",
-            "change": "",
-        }
-        if change is not None:
-            raw = change.text.encode("utf-8", "replace")
-            left_out = "\n[the rest of the change is left out]" if len(raw) > DIFF_BYTES else ""
-            sections["change"] = raw[:DIFF_BYTES].decode("utf-8", "ignore") + left_out
-        if self.mode == "blocking" and self.last_message:
-            only_new = "Say again only what is still so, and what is new."
-            sections["your earlier words"] = f"{only_new}\n\n{self.last_message}"
-        filled = [(name, text) for name, text in sections.items() if text]
-        return "\n\n".join(
-            f"=== {name} ===\n{text}\n=== end of {name} ===" for name, text in filled
-        )
+def _evidence(info: TurnInfo, status: str, change: WorkspaceDiff | None, earlier: str) -> str:
+    """Return what the judge sees of a run."""
+    sections = {
+        "rules of the agent": agent_rules(info.context.system_prompt),
+        "run": run_transcript(info.new_messages),
+        "checks": status,
+    }
+    if change is not None:
+        raw = change.text.encode("utf-8", "replace")
+        left_out = "\n[the rest of the change is left out]" if len(raw) > DIFF_BYTES else ""
+        sections["change"] = raw[:DIFF_BYTES].decode("utf-8", "ignore") + left_out
+    if earlier:
+        only_new = "Say again only what is still so, and what is new."
+        sections["your earlier words"] = f"{only_new}\n\n{earlier}"
+    filled = [(name, text) for name, text in sections.items() if text]
+    return "\n\n".join(f"=== {name} ===\n{text}\n=== end of {name} ===" for name, text in filled)
 
 
 def _review_text(verdict: RunVerdict, findings: Sequence[ReviewFinding]) -> str:

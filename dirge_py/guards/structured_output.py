@@ -83,15 +83,12 @@ class StructuredAnswer:
                 has_begun = self._by_tool
                 async with llm.closing(stream) as events:
                     async for event in events:
-                        match event:
-                            case llm.StreamError(error) if (
-                                error.kind == "invalid_request" and not has_begun
-                            ):
-                                self._fall_back(options.model, error)
-                                break
-                        has_begun = has_begun or not isinstance(
-                            event, llm.StreamStart | llm.StreamRetry
-                        )
+                        error = event.error if isinstance(event, llm.StreamError) else None
+                        if error and error.kind == "invalid_request" and not has_begun:
+                            self._fall_back(options.model, error)
+                            break
+                        is_start = isinstance(event, llm.StreamStart | llm.StreamRetry)
+                        has_begun = has_begun or not is_start
                         yield event
                     else:
                         return
@@ -127,7 +124,7 @@ class StructuredAnswer:
         self._refused.add(model)
         self._by_tool = True
         why = one_line(error.message, 200)
-        text = f"The service of {model} rejects the schema of the answer ({why})"
+        text = f"The service of {model} rejects the schema of the answer ({why})."
         self._emit(SystemNotice(f"{text} dirge uses a tool instead."))
 
     # -- hooks
