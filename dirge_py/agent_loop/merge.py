@@ -275,8 +275,7 @@ def changed_result(result: LoopToolResult, change: AfterToolCallResult) -> LoopT
 
 
 def _change_to(result: LoopToolResult) -> AfterToolCallResult:
-    fields = {name: getattr(result, name) for name in AfterToolCallResult.__slots__}
-    return AfterToolCallResult(**fields)
+    return AfterToolCallResult(**{n: getattr(result, n) for n in AfterToolCallResult.__slots__})
 
 
 def _overlaid(below: Any, above: Any) -> Any:
@@ -347,7 +346,14 @@ def default_convert_to_llm(messages: Sequence[Message]) -> list[Message]:
     The mark is added here, so history keeps the text as typed. Assistant messages without content,
     which services reject, and those that a guardrail withheld are dropped.
     """
-    return [_as_guidance(message) for message in messages if _is_for_models(message)]
+    return [
+        _as_guidance(message)
+        for message in messages
+        if not isinstance(message, CustomMessage)
+        and not (
+            isinstance(message, AssistantMessage) and (message.withheld or not message.content)
+        )
+    ]
 
 
 class HistoryConverter:
@@ -365,12 +371,6 @@ class HistoryConverter:
         self._converted += default_convert_to_llm(current[known:])
         self._seen = current
         return tuple(self._converted)
-
-
-def _is_for_models(message: Message) -> bool:
-    if isinstance(message, AssistantMessage):
-        return bool(message.content) and not message.withheld
-    return not isinstance(message, CustomMessage)
 
 
 def _as_guidance(message: Message) -> Message:

@@ -151,7 +151,7 @@ class _Answer:
     async def check_if_aborted(self) -> None:
         """Have the hooks check the text that an abort cut short, or withhold it."""
         check = self._run.config.check_aborted
-        if check is None or not self._is_broken_off:
+        if check is None or (self._done is not None and self._error is None):
             return
         message = self._broken_off()
         if message.stop_reason != "aborted" or not message.text:
@@ -188,10 +188,6 @@ class _Answer:
         if self._is_started or self._assembler.blocks(with_calls=False):
             await self.check_if_aborted()
             self.record()
-
-    @property
-    def _is_broken_off(self) -> bool:
-        return self._error is not None or self._done is None
 
     def _message(self) -> AssistantMessage:
         if self._done is None or self._error is not None:

@@ -270,12 +270,8 @@ def _object_at(text: str, begin: int) -> tuple[dict[str, Any] | None, int]:
     None if it cannot be read; then it ends with its last brace, or with the text.
     """
     end = _balanced_end(text, begin)
-    return (None, len(text)) if end is None else (_object(text[begin:end]), end)
-
-
-def _object(text: str) -> dict[str, Any] | None:
-    value = read_json(text)
-    return value if isinstance(value, dict) else None
+    value = read_json(text[begin:end]) if end is not None else None
+    return (value if isinstance(value, dict) else None), end or len(text)
 
 
 def _balanced_end(text: str, begin: int) -> int | None:

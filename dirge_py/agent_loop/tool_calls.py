@@ -270,7 +270,10 @@ def parse_arguments(raw: str, *, may_repair: bool = True) -> "LenientReading":
     from dirge_py.lib.lenient_json import LenientReading, read_object  # noqa: PLC0415 - rare
 
     try:
-        return LenientReading(state="whole", value=_loaded(raw) if raw.strip() else {})
+        value = json.loads(
+            raw if raw.strip() else "{}", strict=False, parse_constant=refuse_constant
+        )
+        return LenientReading(state="whole", value=value)
     except RecursionError:
         return LenientReading(state="malformed", value=raw, problem="It is nested too deep.")
     except ValueError as error:
@@ -291,10 +294,6 @@ def _at(raw: str, position: int, problem: str) -> str:
     line, column = raw.count("\n", 0, position) + 1, position - raw.rfind("\n", 0, position)
     before, after = raw[max(position - _AROUND, 0) : position], raw[position : position + _AROUND]
     return f"Line {line}, column {column}: {problem}. There (marked ⟦⟧): {before}⟦⟧{after}"
-
-
-def _loaded(text: str) -> Any:
-    return json.loads(text, strict=False, parse_constant=refuse_constant)
 
 
 def refuse_constant(name: str) -> NoReturn:

@@ -326,9 +326,9 @@ def parse_verdict(answer: str) -> RunVerdict:
     first = lines[0]
     bare = [line.strip(f"{_ORNAMENT}:.").lower() for line in lines]
     marker = next((at for at, word in enumerate(bare) if word in _MARKERS), len(lines))
-    findings = tuple(
-        sorted(_findings(lines[marker + 1 :]), key=lambda each: SEVERITIES.index(each.severity))
-    )
+    blocks = _RULE.split("\n".join(lines[marker + 1 :]))
+    found = filter(None, (_finding(block.split("\n")) for block in blocks))
+    findings = tuple(sorted(found, key=lambda each: SEVERITIES.index(each.severity)))
     incomplete = re.search(r"\bINCOMPLETE\b", first, re.IGNORECASE)
     if incomplete:
         missing = _rest(first, incomplete, lines[1:marker])
@@ -355,12 +355,6 @@ def _rest(line: str, verdict: re.Match[str], following: Sequence[str]) -> str:
     """Return the text after the verdict: the rest of its line, and the lines below."""
     rest = line[verdict.end() :].lstrip(f"{_ORNAMENT}:.,;—–-")
     return "\n".join([rest, *following]).strip().removesuffix("```").strip()
-
-
-def _findings(lines: Sequence[str]) -> Iterator[ReviewFinding]:
-    for block in _RULE.split("\n".join(lines)):
-        if finding := _finding(block.split("\n")):
-            yield finding
 
 
 def _finding(block: Sequence[str]) -> ReviewFinding | None:

@@ -129,12 +129,8 @@ class Meter:
         self._spending = spending if spending is not None else SideUsage()
         self._seen_reports = len(self._spending)
         self._began = clock()
-        self._turns = 0
-        self._uncounted = 0
-        self._requests = 0
-        self._asked_in_turn = 0
-        self._calls = 0
-        self._batch_turn = 0
+        self._turns = self._uncounted = self._requests = self._calls = 0
+        self._asked_in_turn = self._batch_turn = 0
         self._side_usage = Usage()
         self._cost_usd = 0.0
         self._is_price_unknown = False

@@ -18,7 +18,7 @@ from dirge_py.types.messages import (
     user_text,
 )
 from dirge_py.types.outcomes import Done
-from dirge_py.types.tools import ToolCall
+from dirge_py.types.tools import ToolCall, is_read_only
 
 StopQuestion: TypeAlias = Callable[[TurnInfo], Awaitable[str] | str]
 """Returns the message to continue with; "" if the agent may stop."""
@@ -164,7 +164,8 @@ def failure_check(most: int = 1) -> StopCheck:
             details = result.details
             if details.get("outcome") not in _RETRYABLE or details.get("synthetic"):
                 continue
-            if _is_lookup(result, info) or reports_failure(_final_text(info)):
+            tools = (each for each in info.context.tools if each.name == result.tool_name)
+            if is_read_only(next(tools, None)) or reports_failure(_final_text(info)):
                 continue
             return (
                 f"You stopped right after a call of `{result.tool_name}` had failed: "
@@ -179,12 +180,6 @@ def failure_check(most: int = 1) -> StopCheck:
 
 def _final_text(info: TurnInfo) -> str:
     return info.message.text if info.message is not None else ""
-
-
-def _is_lookup(result: ToolResultMessage, info: TurnInfo) -> bool:
-    """Whether the tool of a result is marked as one that only reads."""
-    tool = next((each for each in info.context.tools if each.name == result.tool_name), None)
-    return getattr(getattr(tool, "hints", None), "read_only", None) is True
 
 
 def _last_results(messages: Sequence[Message]) -> Iterator[ToolResultMessage]:

@@ -5,11 +5,11 @@ import os.path
 import shlex
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import field
-from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
-
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.messages import ResultBlock, TextBlock, TextContent
+from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
+
 
 Operation = Literal[
     "read",
@@ -320,7 +320,7 @@ def claims_only(call: ToolCall, operations: Collection[Operation]) -> bool:
     """Whether the call claims only these operations, or its tool is marked as read-only."""
     claims = call.claims
     is_within = claims is not None and all(claim.op in operations for claim in claims)
-    return is_within or _is_marked_read_only(call)
+    return is_within or is_read_only(call.tool)
 
 
 def only_looks(call: ToolCall, only_reads: Callable[[ShellCommand], bool] | None) -> bool:
@@ -336,8 +336,9 @@ def only_looks(call: ToolCall, only_reads: Callable[[ShellCommand], bool] | None
         return only_reads is not None and not claim.in_background and only_reads(command)
 
     claims = call.claims
-    return _is_marked_read_only(call) or (claims is not None and all(map(looks, claims)))
+    return is_read_only(call.tool) or (claims is not None and all(map(looks, claims)))
 
 
-def _is_marked_read_only(call: ToolCall) -> bool:
-    return getattr(getattr(call.tool, "hints", None), "read_only", None) is True
+def is_read_only(tool: LoopTool | None) -> bool:
+    """Whether a tool is marked as one that only reads."""
+    return getattr(getattr(tool, "hints", None), "read_only", None) is True
