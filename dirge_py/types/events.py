@@ -15,24 +15,18 @@ evidence, and the events of the forks that its phases run in.
 
 from collections.abc import Callable, Mapping
 from dataclasses import field
-from typing import Any, ClassVar, Literal, TypeAlias
-
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.types.messages import AssistantMessage, Message, ToolResultMessage, Usage
 from dirge_py.types.outcomes import Outcome
 from dirge_py.types.tools import LoopToolResult
+from typing import Any, ClassVar, Literal, TypeAlias
 
-Phase = Literal[
-    "text_start",
-    "text_delta",
-    "text_end",
-    "thinking_start",
-    "thinking_delta",
-    "thinking_end",
-    "toolcall_start",
-    "toolcall_delta",
-    "toolcall_end",
-]
+
+Phase = (
+    Literal["text_start", "text_delta", "text_end"]
+    | Literal["thinking_start", "thinking_delta", "thinking_end"]
+    | Literal["toolcall_start", "toolcall_delta", "toolcall_end"]
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -197,16 +191,10 @@ class RetryNotice:
     """Why the attempt failed."""
 
 
-CompactionKind = Literal[
-    "prune",
-    "summary",
-    "failed_summary",
-    "summary_off",
-    "overflow",
-    "server",
-    "shown_again",
-    "undone",
-]
+CompactionKind = (
+    Literal["prune", "summary", "failed_summary", "summary_off", "overflow", "server"]
+    | Literal["shown_again", "undone"]
+)
 """How the context was compacted: only results were shortened; summarised; the summary failed;
 summaries are off after failures; shortened without a model; by the service. The last two send more:
 the user asked for a message again, or undid a compaction."""

@@ -8,17 +8,10 @@ from typing import Any, Literal, TypeAlias
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.types.messages import Message, Usage
 
-LimitName = Literal[
-    "input_tokens",
-    "output_tokens",
-    "tokens",
-    "cost",
-    "requests",
-    "tool_calls",
-    "time",
-    "session_tokens",
-    "session_cost",
-]
+LimitName = (
+    Literal["input_tokens", "output_tokens", "tokens", "cost", "requests", "tool_calls", "time"]
+    | Literal["session_tokens", "session_cost"]
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

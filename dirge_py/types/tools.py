@@ -8,7 +8,7 @@ from dataclasses import field
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.messages import ResultBlock, TextBlock, TextContent
-from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
+from typing import Any, Literal, Protocol, TypeAlias, get_args, runtime_checkable
 
 
 Operation = Literal[
@@ -90,26 +90,10 @@ ToolExecutionMode = Literal["parallel", "sequential"]
 """`sequential`: the calls of a batch with this tool run one after another. `parallel`: its calls
 never cause that, whatever they claim. Those of a tool without a mode do unless they `only_looks`.
 """
-ToolOutcome = Literal[
-    "ok",
-    "error",
-    "failed_command",
-    "denied",
-    "timeout",
-    "invalid",
-    "unknown_tool",
-    "suppressed",
-    "aborted",
-]
+_FatalKind = Literal["error", "failed_command", "denied", "timeout", "invalid", "unknown_tool"]
+ToolOutcome = _FatalKind | Literal["ok", "suppressed", "aborted"]
 """`details["outcome"]` of every result; everything that counts failures reads only this."""
-FATAL_KINDS: tuple[ToolOutcome, ...] = (
-    "error",
-    "failed_command",
-    "denied",
-    "timeout",
-    "invalid",
-    "unknown_tool",
-)
+FATAL_KINDS: tuple[ToolOutcome, ...] = get_args(_FatalKind)
 """The outcomes that `fatal_errors` may name."""
 
 
