@@ -3,13 +3,23 @@
 A *bug* in a tool or hook raises another exception; the loop turns it into an error result.
 """
 
-from typing import Literal, get_args
+from typing import Literal
 
-_RetryableKind = Literal["rate_limit", "server", "proxy_page", "network"]
-_ServiceKind = Literal["auth", "usage_cap", "context_length", "invalid_request", "refused"]
-ErrorKind = _RetryableKind | _ServiceKind | Literal["aborted", "other"]
+ErrorKind = Literal[
+    "auth",
+    "usage_cap",
+    "rate_limit",
+    "server",
+    "context_length",
+    "proxy_page",
+    "network",
+    "invalid_request",
+    "refused",
+    "aborted",
+    "other",
+]
 
-RETRYABLE_KINDS: frozenset[ErrorKind] = frozenset(get_args(_RetryableKind))
+RETRYABLE_KINDS: frozenset[ErrorKind] = frozenset({"rate_limit", "server", "proxy_page", "network"})
 
 OUT_OF_REACH_KINDS: frozenset[ErrorKind] = RETRYABLE_KINDS | {"auth", "usage_cap"}
 """Errors of a service, not of the request: another service may well answer."""
