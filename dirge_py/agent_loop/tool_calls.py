@@ -4,6 +4,8 @@ import json
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import reduce
+from operator import getitem
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 from dirge_py.agent_loop.argument_repair import (
@@ -362,12 +364,10 @@ def cut_json(value: Any, most_bytes: int) -> str:
 
 def value_at(arguments: Any, path: schemas.Path) -> Any:
     """Return the value at `path`; None if there is none."""
-    for step in path:
-        try:
-            arguments = arguments[step]
-        except (LookupError, TypeError):
-            return None
-    return arguments
+    try:
+        return reduce(getitem, path, arguments)
+    except (LookupError, TypeError):
+        return None
 
 
 def _advice(schema: schemas.Schema, problem: ArgumentProblem | None, value: Any) -> str:

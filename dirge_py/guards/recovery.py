@@ -7,17 +7,11 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from dirge_py.agent_loop.retry import RecoveryPolicy
+from dirge_py.types import messages
 from dirge_py.types.errors import ProviderError
 from dirge_py.types.events import ContextCompacted, EscalationActivated, RetryNotice, SystemNotice
 from dirge_py.types.hooks import Hooks, StopRun, TurnInfo, TurnUpdate
 from dirge_py.types.llm import ThinkingLevel
-from dirge_py.types.messages import (
-    AssistantMessage,
-    CompactionBlock,
-    ToolResultMessage,
-    Usage,
-    user_text,
-)
 from dirge_py.types.outcomes import Failed
 from dirge_py.types.tools import LoopToolResult, ToolCall
 
@@ -66,7 +60,7 @@ def resume_broken_answers(
                 return None
             in_a_row += 1
             broken = error
-            return TurnUpdate(continue_with=(user_text(CUT_OFF, "harness"),))
+            return TurnUpdate(continue_with=(messages.user_text(CUT_OFF, "harness"),))
         in_a_row = 0
         if message.stop_reason != "length" or message.calls:
             was_too_long = False
@@ -75,7 +69,7 @@ def resume_broken_answers(
             info.emit(SystemNotice(_TOO_LONG_NOTICE))
             return None
         was_too_long = True
-        return TurnUpdate(continue_with=(user_text(TOO_LONG, "harness"),))
+        return TurnUpdate(continue_with=(messages.user_text(TOO_LONG, "harness"),))
 
     async def wait(info: TurnInfo, error: ProviderError) -> bool:
         delay_s = rules.delay_s(in_a_row - 1, error, random)
@@ -112,7 +106,7 @@ def shrink_on_overflow(shrink: Shrink) -> Hooks:
     return Hooks(name="overflow", prepare_next_turn=after_turn)
 
 
-def _too_large(why: str, message: AssistantMessage) -> Failed:
+def _too_large(why: str, message: messages.AssistantMessage) -> Failed:
     reason = f" {message.error_message}" if message.error_message else ""
     text = f"The conversation does not fit into the model's window. {why}.{reason}"
     return Failed(kind="context_length", message=text, hint=_OVERFLOW_HINT)
@@ -186,7 +180,7 @@ def escalate_on_failure(
     )
 
 
-def _reason_to_escalate(results: Sequence[ToolResultMessage], executed: set[str]) -> str:
+def _reason_to_escalate(results: Sequence[messages.ToolResultMessage], executed: set[str]) -> str:
     """Return the first problem that a stronger model may solve; "" if there is none."""
     for result in results:
         is_invalid = result.details.get("outcome") == "invalid"
@@ -204,9 +198,9 @@ def announce_server_compaction() -> Hooks:
     def after_turn(info: TurnInfo) -> None:
         if info.message is None:
             return
-        usage = info.message.usage or Usage()
+        usage = info.message.usage or messages.Usage()
         for block in info.message.content:
-            if isinstance(block, CompactionBlock) and block.text:
+            if isinstance(block, messages.CompactionBlock) and block.text:
                 info.emit(
                     ContextCompacted(
                         tokens_before=usage.input,

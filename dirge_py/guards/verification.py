@@ -147,9 +147,7 @@ def track_verification(verification: Verification) -> Hooks:
 
 def is_code(path: str) -> bool:
     """Whether a change of this file may break a build; documents and settings do not count."""
-    name = path.replace("\\", "/").rpartition("/")[2]
-    stem, dot, extension = name.rpartition(".")
-    return bool(stem and dot) and extension.lower() in CODE_EXTENSIONS
+    return PurePath(path.replace("\\", "/")).suffix[1:].lower() in CODE_EXTENSIONS
 
 
 def is_verification(command: str) -> bool:
