@@ -3,8 +3,7 @@
 import os
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass as mutable
-from functools import cached_property
+from functools import lru_cache
 from itertools import pairwise
 from pathlib import PurePath
 from typing import Literal
@@ -69,24 +68,12 @@ _RESERVED = word_set("if then elif else do while until ! { } time")
 _ENTRY_POINT = re.compile(r"[\w.]+:\w+")
 
 
-@mutable(eq=False)
-class _CodeEdit:
-    """A call that edited code."""
-
-    paths: tuple[str, ...]
-    diff: str
-    """The change, if it is of one file and the tool tells; else ""."""
-
-    @cached_property
-    def changes_code(self) -> bool:
-        return not changes_only_comments(self.paths[0], self.diff)
-
-
 class Verification:
     """Records one run's edits of code and its checks. Reading it changes nothing."""
 
     def __init__(self) -> None:
-        self._edits: list[_CodeEdit] = []
+        self._edits: list[tuple[tuple[str, ...], str]] = []
+        """The paths of each call that edited code; its diff if it is of one file, else ""."""
         self._checked_edits = 0
         """How many of the edits the last check was about."""
         self.command = ""
@@ -97,13 +84,21 @@ class Verification:
     @property
     def edited(self) -> tuple[str, ...]:
         """The edited code files, in the order of their first edit."""
-        real = [each.paths for each in self._edits if each.changes_code]
-        return tuple(dict.fromkeys(path for paths in real for path in paths))
+        return tuple(dict.fromkeys(self._changed(0)))
+
+    def _changed(self, first: int) -> list[str]:
+        """Return the files that edits from this one on changed in more than comments."""
+        return [
+            path
+            for paths, diff in self._edits[first:]
+            if not changes_only_comments(paths[0], diff)
+            for path in paths
+        ]
 
     @property
     def status(self) -> VerificationStatus:
         """`red` and `green` refer to a check that ran after the last edit of code."""
-        if any(each.changes_code for each in self._edits[self._checked_edits :]):
+        if self._changed(self._checked_edits):
             return "unverified"
         if not self.edited:
             return "untouched"
@@ -116,7 +111,7 @@ class Verification:
         changed = claimed_paths(call, "edit")
         code = tuple(path for path in changed if is_code(path))
         if code and outcome != "error":
-            self._edits.append(_CodeEdit(code, diff if len(changed) == 1 else ""))
+            self._edits.append((code, diff if len(changed) == 1 else ""))
         for claim in call.claims or ():
             if isinstance(claim.resource, ShellCommand) and outcome != "aborted":
                 self._observe_command(claim.resource, outcome)
@@ -124,7 +119,7 @@ class Verification:
     def _observe_command(self, command: ShellCommand, outcome: str) -> None:
         has_failed = outcome in _RED
         if not is_verification(command.text):
-            paths = [path for each in self._edits for path in each.paths]
+            paths = [path for each, _ in self._edits for path in each]
             if not paths or not runs_code(command, paths):
                 return
             # A server runs until its time is up, and a program that works may be called to fail.
@@ -280,6 +275,7 @@ def _launched(words: Sequence[str]) -> tuple[str, str, Sequence[str]]:
     return "", "", ()
 
 
+@lru_cache(maxsize=256)
 def changes_only_comments(path: str, diff: str) -> bool:
     """Whether a unified diff of one file changes comments, docstrings and blank lines alone.
 
