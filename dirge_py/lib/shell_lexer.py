@@ -12,9 +12,9 @@ import re
 import shlex
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from dirge_py.lib.lean_dataclass import dataclass
 from typing import Literal
 
-from dirge_py.lib.lean_dataclass import dataclass
 
 MAX_BYTES = 16 * 1024
 MAX_PARTS = 64
@@ -147,8 +147,10 @@ def with_single_spaces(command: str) -> str:
 
 def simple_commands(text: str) -> Iterator[list[str]]:
     """Yield the words of each simple command, also of those in `$(…)`. A guess; never raises."""
-    lines = "\n".join(without_here_documents(text.replace("\\\n", " ").split("\n")))
-    for part in re.split(r"\$\(|`", lines):
+    lines = without_here_documents(text.replace("\\\n", " ").split("\n"))
+    # A comment may hold an apostrophe, which would begin a quotation.
+    code = "\n".join(line for line in lines if not line.lstrip().startswith("#"))
+    for part in re.split(r"\$\(|`", code):
         lexer = shlex.shlex(part, posix=True, punctuation_chars="();<>|&\n")
         lexer.whitespace, lexer.whitespace_split, lexer.commenters = " \t\r", True, ""
         words: list[str] = []

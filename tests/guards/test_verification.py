@@ -246,6 +246,7 @@ def test_case_105_it_checks_nothing(command):
 def test_case_105_what_stands_after_a_document_counts_again():
     assert is_verification("cat > a.py <<EOF\nx = 1\nEOF\npytest")
     assert is_verification("cat <<< text && pytest")
+    assert is_verification("# let's see\npytest")
 
 
 EDITED = ["/w/app.py", "/w/src/shop/cart.py", "/w/run.sh", "/w/web/server.js", "/w/x.php"]
