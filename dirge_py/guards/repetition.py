@@ -174,7 +174,7 @@ class StormBreaker:
         arguments = call.arguments if call.written is None else call.written
         resources = [claim.resource for claim in claims]
         commands = [each.text for each in resources if isinstance(each, ShellCommand)]
-        family, position = None, 0.0
+        family, position = "", 0.0
         if isinstance(arguments, Mapping):
             if commands and isinstance(written := arguments.get("command"), str):
                 arguments = {**arguments, "command": with_single_spaces(written)}
@@ -516,17 +516,11 @@ def _closing_words(repeated: Sequence[_MadeCall]) -> str:
     return _CLOSING.format(tools=tools, last=f"`{_shown(repeated[-1])}`")
 
 
-def _part_of(name: str, arguments: Mapping[str, Any]) -> tuple[str | None, float]:
-    """Return the signature without the arguments that choose a part, and where the part begins.
-
-    Without such arguments there is no signature but the call's.
-    """
-    chosen = (_POSITIONS | _SIZES).intersection(arguments)
-    if not chosen:
-        return None, 0
-    starts = [arguments[key] for key in chosen & _POSITIONS]
-    position = max((float(each) for each in starts if isinstance(each, int | float)), default=0.0)
-    rest = {key: value for key, value in arguments.items() if key not in chosen}
+def _part_of(name: str, arguments: Mapping[str, Any]) -> tuple[str, float]:
+    """Return the signature without the arguments that choose a part, and where the part begins."""
+    starts = [value for key, value in arguments.items() if key in _POSITIONS]
+    position = max((each for each in starts if isinstance(each, int | float)), default=0)
+    rest = {key: value for key, value in arguments.items() if key not in _POSITIONS | _SIZES}
     return signature(name, rest), position
 
 

@@ -85,6 +85,11 @@ def test_case_98_the_third_identical_call_is_answered():
     assert [watched.passes("read", {"p": 1}) for _ in range(3)] == [True, True, False]
 
 
+def test_an_offset_of_any_size_is_compared():
+    watched = GuardDriver()
+    assert watched.passes("read", {"offset": 10**400}) and watched.passes("read", {"offset": -1.5})
+
+
 def test_case_98_key_order_and_integral_floats_are_no_difference():
     watched = GuardDriver()
     assert watched.passes("read", {"a": 1, "b": 2})
