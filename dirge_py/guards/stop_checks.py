@@ -75,7 +75,7 @@ def stop_checks(
             return False
         if spoken and not all(each.is_configured for each in (check, *spoken)):
             return False
-        return check.ignores_questions or not asks_person(_final_text(info))
+        return check.ignores_questions or not asks_person(final_words(info))
 
     async def get_followup_messages(info: TurnInfo, so_far: Sequence[Message]) -> Sequence[Message]:
         nonlocal opened_turn
@@ -116,6 +116,14 @@ def nudge(text: str) -> tuple[Message, ...]:
     return (user_text(text, origin="harness"),)
 
 
+def bullets(items: Sequence[str], most: int = 12) -> str:
+    """Return a list of up to `most` items, one per line, and how many more there are."""
+    lines = [f"- {item}" for item in items[:most]]
+    if len(items) > most:
+        lines.append(f"- and {len(items) - most} more")
+    return "\n".join(lines)
+
+
 async def _ask(check: StopCheck, info: TurnInfo) -> str:
     try:
         answer = check.ask(info)
@@ -140,15 +148,13 @@ def todo_check(open_items: Callable[[], Sequence[str]], most: int = 1) -> StopCh
         results = (each for each in info.new_messages if isinstance(each, ToolResultMessage))
         if all(each.tool_name != TODO_TOOL for each in results) or not (items := open_items()):
             return ""
-        shown = [f"- {one_line(item, ITEM_CHARS)}" for item in items[:SHOWN_ITEMS]]
-        if len(items) > SHOWN_ITEMS:
-            shown.append(f"- and {len(items) - SHOWN_ITEMS} more")
+        shown = bullets([one_line(item, ITEM_CHARS) for item in items], SHOWN_ITEMS)
         count = "1 item is" if len(items) == 1 else f"{len(items)} items are"
         advice = (
             "Continue with the next one. Mark what is done, and remove what is no longer needed. "
             "If you cannot continue, say what is missing."
         )
-        return "\n".join([f"{count} still open on your todo list:", *shown, advice])
+        return "\n".join([f"{count} still open on your todo list:", shown, advice])
 
     return StopCheck(name="todo", ask=ask, most=min(most, 1))
 
@@ -165,7 +171,7 @@ def failure_check(most: int = 1) -> StopCheck:
             if details.get("outcome") not in _RETRYABLE or details.get("synthetic"):
                 continue
             tools = (each for each in info.context.tools if each.name == result.tool_name)
-            if is_read_only(next(tools, None)) or reports_failure(_final_text(info)):
+            if is_read_only(next(tools, None)) or reports_failure(final_words(info)):
                 continue
             return (
                 f"You stopped right after a call of `{result.tool_name}` had failed: "
@@ -178,7 +184,8 @@ def failure_check(most: int = 1) -> StopCheck:
     return StopCheck(name="resume", ask=ask, most=min(most, 1))
 
 
-def _final_text(info: TurnInfo) -> str:
+def final_words(info: TurnInfo) -> str:
+    """Return the text of the model's last answer."""
     return info.message.text if info.message is not None else ""
 
 

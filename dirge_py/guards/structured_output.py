@@ -15,7 +15,7 @@ from dirge_py.agent_loop.answer_schema import (
 )
 from dirge_py.agent_loop.history import messages_since_prompt
 from dirge_py.agent_loop.tool_calls import CLOSED, cut_json
-from dirge_py.guards.stop_checks import nudge
+from dirge_py.guards.stop_checks import bullets, nudge
 from dirge_py.lib.text import one_line
 from dirge_py.types import llm
 from dirge_py.types.abort import AbortSignal
@@ -35,7 +35,6 @@ ASKED = "The result is not there yet. "
 
 # No tool wrote it, so the check after failed calls ignores these: this module asks again anyway.
 _UNFIT = {"outcome": "invalid", "synthetic": "unfit"}
-_MOST_PROBLEMS = 12
 _QUOTED_PROBLEMS = 3
 _SHOWN_CHARS = 500
 _BY_TOOL = (
@@ -146,7 +145,7 @@ class StructuredAnswer:
             problems = [*problems, "The arguments were cut off: make them shorter"]
         if call.problem is None and not problems:
             return None
-        lines = _listed(problems) if problems else call.problem_text
+        lines = bullets(problems) if problems else call.problem_text
         attempt = _failures(info.context.messages) + 1
         counted = f"attempt {attempt}/{MOST_ASKED_AGAIN}"
         if attempt <= MOST_ASKED_AGAIN:
@@ -177,11 +176,11 @@ class StructuredAnswer:
         text = next((each.text for each in answers if _is_answer(each)), "")
         problems = self._schema.check_text(text).problems if text.strip() else ()
         if not self._by_tool:
-            wrong = f" Wrong with your answer:\n{_listed(problems)}" if problems else ""
+            wrong = f" Wrong with your answer:\n{bullets(problems)}" if problems else ""
             return f"Answer with the whole of it: JSON alone that fits the schema.{wrong}"
         wrong = ""
         if text.lstrip().startswith(("{", "[", "```")):
-            wrong = f" Your text answer doesn't count as the result:\n{_listed(problems)}"
+            wrong = f" Your text answer doesn't count as the result:\n{bullets(problems)}"
         return f"Call `{TOOL}` with it; what you say in words is not read.{wrong}"
 
     def _failure(self, messages: Sequence[Message]) -> Failed:
@@ -227,13 +226,6 @@ class StructuredAnswer:
             if message.text.strip() and not message.withheld:
                 return message.text, self._schema.check_text(message.text).problems or _NOT_ACCEPTED
         return "", ()
-
-
-def _listed(problems: Sequence[str]) -> str:
-    lines = [f"- {each}" for each in problems[:_MOST_PROBLEMS]]
-    if len(problems) > _MOST_PROBLEMS:
-        lines.append(f"- and {len(problems) - _MOST_PROBLEMS} more")
-    return "\n".join(lines)
 
 
 def _with_words(context: llm.LlmContext, words: str) -> llm.LlmContext:

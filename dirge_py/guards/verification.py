@@ -9,7 +9,7 @@ from pathlib import PurePath
 from typing import Literal
 
 from dirge_py.guards.final_answer import reports_failure, reports_no_check
-from dirge_py.guards.stop_checks import StopCheck
+from dirge_py.guards.stop_checks import StopCheck, final_words
 from dirge_py.guards.tool_hooks import claimed_paths
 from dirge_py.lib.shell_lexer import simple_commands, word_set
 from dirge_py.lib.text import one_line
@@ -325,7 +325,7 @@ def verification_check(verification: Verification, most: int = 1) -> StopCheck:
 
     def ask(info: TurnInfo) -> str:
         status = verification.status
-        answer = info.message.text if info.message is not None else ""
+        answer = final_words(info)
         if status not in ("red", "unverified") or reports_no_check(answer):
             return ""
         if verification.has_failed and reports_failure(answer):
