@@ -62,10 +62,10 @@ def final_text(messages: Sequence[Message]) -> str:
             texts.clear()  # earlier text is no longer the final answer
         if not isinstance(message, AssistantMessage):
             continue
-        last = None if is_about_written_call(following) else message
+        last = None if message.withheld or is_about_written_call(following) else message
         if message.withheld:
             texts.clear()
-        if last is None or message.withheld:
+        if last is None:
             continue
         if message.stop_reason not in UNFINISHED and not message.calls and message.text.strip():
             if was_cut and texts:
@@ -75,7 +75,7 @@ def final_text(messages: Sequence[Message]) -> str:
             was_cut = message.stop_reason == "length"
     if texts:
         return "\n\n".join(texts)
-    return "" if last is None or last.withheld else last.text
+    return last.text if last is not None else ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -119,10 +119,6 @@ class EscalationBudget:
     most: int = 3
     spent: int = 0
 
-    @property
-    def is_spent(self) -> bool:
-        return self.spent >= self.most
-
 
 def escalate_on_failure(
     model: str | None,
@@ -150,7 +146,7 @@ def escalate_on_failure(
     def after_turn(info: TurnInfo) -> TurnUpdate | None:
         nonlocal reason, is_away
         was_away, own = is_away, home()
-        may_escalate = model not in (None, "", own) and not budget.is_spent
+        may_escalate = model not in (None, "", own) and budget.spent < budget.most
         reason = _reason_to_escalate(info.tool_results, executed) if may_escalate else ""
         executed.clear()
         is_away = bool(reason)
