@@ -271,10 +271,9 @@ def parse_arguments(raw: str, *, may_repair: bool = True) -> "LenientReading":
     """
     from dirge_py.lib.lenient_json import LenientReading, read_object  # noqa: PLC0415 - rare
 
+    text = raw if raw.strip() else "{}"
     try:
-        value = json.loads(
-            raw if raw.strip() else "{}", strict=False, parse_constant=refuse_constant
-        )
+        value = json.loads(text, strict=False, parse_constant=refuse_constant)
         return LenientReading(state="whole", value=value)
     except RecursionError:
         return LenientReading(state="malformed", value=raw, problem="It is nested too deep.")
