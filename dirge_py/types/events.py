@@ -15,12 +15,12 @@ evidence, and the events of the forks that its phases run in.
 
 from collections.abc import Callable, Mapping
 from dataclasses import field
+from typing import Any, ClassVar, Literal, TypeAlias
+
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.types.messages import AssistantMessage, Message, ToolResultMessage, Usage
 from dirge_py.types.outcomes import Outcome
 from dirge_py.types.tools import LoopToolResult
-from typing import Any, ClassVar, Literal, TypeAlias
-
 
 Phase = (
     Literal["text_start", "text_delta", "text_end"]

@@ -5,11 +5,11 @@ import os.path
 import shlex
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import field
+from typing import Any, Literal, Protocol, TypeAlias, get_args, runtime_checkable
+
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.messages import ResultBlock, TextBlock, TextContent
-from typing import Any, Literal, Protocol, TypeAlias, get_args, runtime_checkable
-
 
 Operation = Literal[
     "read",

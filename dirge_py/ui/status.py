@@ -3,6 +3,14 @@
 import re
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice, takewhile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from rich.cells import cell_len
+from rich.style import Style
+from textual.reactive import reactive
+
 from dirge_py.git.repository import branch_of
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.text import clean, format_cost, format_count, plural
@@ -13,20 +21,10 @@ from dirge_py.types.outcomes import Cancelled, Done
 from dirge_py.ui.theme.styles import Styles
 from dirge_py.ui.transcript.blocks import main_argument, todo_items
 from dirge_py.ui.transcript.lines import Line, LinesWidget, clip
-from itertools import islice, takewhile
-from pathlib import Path
-from rich.cells import cell_len
-from rich.style import Style
-from textual.reactive import reactive
-from typing import Any, Literal, NamedTuple, TYPE_CHECKING
 
 if TYPE_CHECKING:
     from dirge_py.conversation.conversation import Conversation
     from dirge_py.conversation.run import Run
-
-
-
-
 
 
 Mood = (
