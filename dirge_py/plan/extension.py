@@ -2,14 +2,14 @@
 
 from dirge_py.config.models import role_choice
 from dirge_py.config.schema import Config
-from dirge_py.plan.state import Plan
+from dirge_py.plan.state import Plan, default_plan
 from dirge_py.types.extensions import ExtensionHost
 
 _PHASES_WITH_ROLES = ("explore", "plan", "review")
 
 
 def make(host: ExtensionHost) -> Plan:
-    return Plan() if host.settings is None else plan_terms(host.settings)
+    return default_plan() if host.settings is None else plan_terms(host.settings)
 
 
 def plan_terms(config: Config) -> Plan:

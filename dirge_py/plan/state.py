@@ -4,12 +4,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import field, fields
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from dirge_py.config.schema import LimitsTable, PlanTable
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.types.events import PhaseName
 from dirge_py.types.extensions import Extension
 
 if TYPE_CHECKING:
+    from dirge_py.config.schema import LimitsTable, PlanTable
     from dirge_py.conversation.conversation import Conversation
 
 
@@ -20,14 +20,11 @@ class Plan(Extension):
     summary = "works through a request in phases: explore, plan, implement, review"
 
     def __init__(
-        self,
-        table: PlanTable | None = None,
-        limits: LimitsTable | None = None,
-        models: Mapping[str, str] | None = None,
+        self, table: "PlanTable", limits: "LimitsTable", models: Mapping[str, str] | None = None
     ) -> None:
-        self.table = table or PlanTable()
+        self.table = table
         """The table `[plan]`."""
-        self.limits = limits or LimitsTable()
+        self.limits = limits
         """The table `[limits]`, of which cost, tokens and time hold for a whole plan."""
         self.models = models or {}
         """The model of each phase by its name; the main model for others."""
@@ -35,7 +32,15 @@ class Plan(Extension):
 
 def terms_of(conversation: "Conversation") -> Plan:
     """Return the settings of plans in this conversation."""
-    return conversation.extension(Plan) or Plan()
+    return conversation.extension(Plan) or default_plan()
+
+
+def default_plan() -> Plan:
+    """Return plans with the default settings."""
+    # This module is loaded before the first frame; the schema of settings is not.
+    from dirge_py.config.schema import LimitsTable, PlanTable  # noqa: PLC0415
+
+    return Plan(PlanTable(), LimitsTable())
 
 
 NAME = "plan"
