@@ -36,7 +36,7 @@ class Outcome:
     tries: int = 0
     waits: list[float] = field(default_factory=list)
     kept: str = ""
-    goes_on: bool = False
+    recovers: bool = False
     complaints: list[str] = field(default_factory=list)
 
     @property
@@ -46,13 +46,13 @@ class Outcome:
         return f"`{self.kind}`, {tries}{kept}"
 
 
-async def all_tried(kind: str) -> list[Outcome]:
+async def try_all_faults(kind: str) -> list[Outcome]:
     """The outcomes of `FAULTS`, in order; several run at a time."""
     http, turns = HttpClient(), asyncio.Semaphore(_AT_ONCE)
 
     async def one(fault: Fault) -> Outcome:
         async with turns:
-            return await tried(kind, fault, http)
+            return await try_fault(kind, fault, http)
 
     try:
         return await asyncio.gather(*map(one, FAULTS))
@@ -60,22 +60,22 @@ async def all_tried(kind: str) -> list[Outcome]:
         await http.aclose()
 
 
-async def tried(kind: str, fault: Fault, http: HttpClient) -> Outcome:
+async def try_fault(kind: str, fault: Fault, http: HttpClient) -> Outcome:
     """The fault forever, then another prompt; and the fault once, then a good answer."""
     outcome = Outcome()
     with FakeService() as service:
-        await _stays(kind, fault, http, service, outcome)
+        await _run_permanent_fault(kind, fault, http, service, outcome)
     with FakeService() as service:
-        await _passes(kind, fault, http, service, outcome)
+        await _run_passing_fault(kind, fault, http, service, outcome)
     return outcome
 
 
-async def _stays(
+async def _run_permanent_fault(
     kind: str, fault: Fault, http: HttpClient, service: FakeService, outcome: Outcome
 ) -> None:
     service.replies = [fault.make(kind)] * 20
     start = Context(system_prompt="s")
-    run, asked = await _ran(kind, http, service, start, fault.silence_s)
+    run, asked = await _run(kind, http, service, start, fault.silence_s)
     outcome.tries, outcome.waits = asked.times, asked.waits
     if isinstance(run.outcome, Failed):
         outcome.kind = run.outcome.kind
@@ -83,13 +83,13 @@ async def _stays(
     outcome.kept = last.text if isinstance(last, AssistantMessage) else ""
     service.replies[len(service.requests) :] = [ModelReply(text="Fine.")]
     context = Context(system_prompt="s", messages=run.new)
-    again, _ = await _ran(kind, http, service, context, PATIENCE_S)
+    again, _ = await _run(kind, http, service, context, PATIENCE_S)
     outcome.complaints += _complaints(kind, service, [*run.new, *again.new])
     if not isinstance(again.outcome, Done):
         outcome.complaints.append(f"the next prompt ended {again.outcome}")
 
 
-async def _passes(
+async def _run_passing_fault(
     kind: str, fault: Fault, http: HttpClient, service: FakeService, outcome: Outcome
 ) -> None:
     service.replies = [
@@ -99,19 +99,19 @@ async def _passes(
     ]
     tool = Tool()
     start = Context(system_prompt="s", tools=[tool])
-    run, _ = await _ran(kind, http, service, start, 2 * fault.silence_s)
-    outcome.goes_on = isinstance(run.outcome, Done)
+    run, _ = await _run(kind, http, service, start, 2 * fault.silence_s)
+    outcome.recovers = isinstance(run.outcome, Done)
     outcome.complaints += _complaints(kind, service, run.new)
     text = "".join(m.text for m in run.new if isinstance(m, AssistantMessage))
-    if outcome.goes_on and text != f"{TEXT}Fine.":
+    if outcome.recovers and text != f"{TEXT}Fine.":
         outcome.complaints.append(f"the text is {text!r}")
-    if len(tool.ran) != outcome.goes_on:
+    if len(tool.ran) != outcome.recovers:
         outcome.complaints.append(f"the call ran {len(tool.ran)} times")
 
 
-async def _ran(
+async def _run(
     kind: str, http: HttpClient, service: FakeService, context: Context, silence_s: float
-) -> "tuple[LoopRun, Asked]":
+) -> "tuple[LoopRun, CountingStream]":
     settings = ProviderSettings(
         alias="work",
         type=kind,
@@ -121,7 +121,7 @@ async def _ran(
             establish_s=silence_s, chunk_s=silence_s, tool_call_gap_s=silence_s
         ),
     )
-    asked = Asked(find_provider(kind).make(settings, http))
+    asked = CountingStream(find_provider(kind).make(settings, http))
     stream_fn = retrying_stream_fn(
         asked.stream, RecoveryPolicy(), sleep=asked.sleep, random=lambda: 0.0
     )
@@ -132,7 +132,7 @@ async def _ran(
     return await run_loop(stream_fn, "go", context=context, config=config), asked
 
 
-class Asked:
+class CountingStream:
     """Counts calls of a stream function, without waits between retries."""
 
     def __init__(self, inner: StreamFn) -> None:
@@ -168,7 +168,7 @@ def _complaints(kind: str, service: FakeService, messages: Sequence[Message]) ->
 
 async def page() -> str:
     """The text of docs/faults.md."""
-    columns = [await all_tried(kind) for kind in KINDS]
+    columns = [await try_all_faults(kind) for kind in KINDS]
     rows = zip(FAULTS, zip(*columns, strict=True), strict=True)
     lines = [_HEAD, "| fault | " + " | ".join(KINDS) + " |", "|---" * (len(KINDS) + 1) + "|"]
     for fault, outcomes in rows:

@@ -16,7 +16,7 @@ TEXT = "AAAA BBBB CCCC DDDD"
 
 _SILENCE_S = 0.8
 PATIENCE_S = 20.0
-"""How long a silence may last where none is part of the fault: the machine may be busy."""
+"""The timeout of faults without a stall; long, because the machine may be busy."""
 
 Make = Callable[[str], ServiceReply]
 
@@ -25,8 +25,8 @@ Make = Callable[[str], ServiceReply]
 class Fault:
     """One failure. `expects` is the kind of error if it is permanent.
 
-    `rest` is what the model says when it is asked again; with what came before the fault, `TEXT`
-    must stand in history once. `tries`: how often a service is asked that never recovers.
+        `rest` is the model's text on the retry; with the text before the fault, `TEXT`
+    must be in history once. `tries`: how often a service is asked that never recovers.
     """
 
     name: str
@@ -86,7 +86,7 @@ def page_with(number: int) -> Make:
     return lambda kind: RawReply(status=number, body=page, headers={"content-type": "text/html"})
 
 
-def told_in_the_middle(words: str, code: str) -> Make:
+def error_mid_stream(words: str, code: str) -> Make:
     """The answer with an error event after half of its text, in the form of the wire format."""
 
     def make(kind: str) -> RawReply:
@@ -176,7 +176,7 @@ FAULTS: Sequence[Fault] = (
     Fault(name="200, a compressed bomb", make=bomb, expects="network"),
     Fault(
         name="an error in the middle: overloaded",
-        make=told_in_the_middle("The model is overloaded. Try again later.", "overloaded_error"),
+        make=error_mid_stream("The model is overloaded. Try again later.", "overloaded_error"),
         expects="rate_limit",
         tries=4,
         rest="CCCC DDDD",
@@ -184,7 +184,7 @@ FAULTS: Sequence[Fault] = (
     ),
     Fault(
         name="an error in the middle: the key was revoked",
-        make=told_in_the_middle("invalid api key", "authentication_error"),
+        make=error_mid_stream("invalid api key", "authentication_error"),
         expects="auth",
         tries=1,
         keeps="AAAA BBBB ",

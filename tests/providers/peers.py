@@ -1,4 +1,4 @@
-"""Starts model servers by others; `make peers` installs them in .peers."""
+"""Starts third-party model servers; `make peers` installs them in .peers."""
 
 import contextlib
 import json
@@ -106,17 +106,19 @@ def _running(command: list[str], environment: Mapping[str, str], ready: str) -> 
 
 def _address(server: "subprocess.Popen[bytes]", ready: str) -> str:
     assert server.stdout is not None
-    said, end = b"", time.monotonic() + _STARTS_WITHIN_S
+    output, end = b"", time.monotonic() + _STARTS_WITHIN_S
     with selectors.DefaultSelector() as waiting:
         waiting.register(server.stdout, selectors.EVENT_READ)
         while time.monotonic() < end:
             if not waiting.select(timeout=1.0):
                 continue
             piece = os.read(server.stdout.fileno(), 65536)
-            said += piece
-            found = re.search(ready, said.decode(errors="replace"))
+            output += piece
+            found = re.search(ready, output.decode(errors="replace"))
             if found:
                 return found[1].rstrip("/.")
             if not piece:
                 break
-    raise AssertionError(f"{server.args!r} did not start: {said.decode(errors='replace')[-2000:]}")
+    raise AssertionError(
+        f"{server.args!r} did not start: {output.decode(errors='replace')[-2000:]}"
+    )

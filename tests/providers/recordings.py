@@ -6,10 +6,10 @@ from pathlib import Path
 from dirge_py.providers.replay import CUT, RecordedExchange, read_recording
 
 
-async def over(file: Path) -> list[RecordedExchange]:
-    """The exchanges of a recording once all have ended.
+async def finished_exchanges(file: Path) -> list[RecordedExchange]:
+    """Wait until all exchanges of a recording have ended; return them.
 
-    That is some moments after the last word: the end of a body is read by the way.
+    The end of a body is recorded a moment after its last event.
     """
     never = asyncio.get_running_loop().create_future()
     for _ in range(2000):

@@ -76,7 +76,7 @@ def body(
     )
 
 
-async def test_a_whole_answer_arrives_in_order(anthropic):
+async def test_streamed_answer_yields_thinking_text_calls_and_usage_in_order(anthropic):
     say = ModelReply(
         text="Hello.",
         thinking="hm",
@@ -95,7 +95,7 @@ async def test_a_whole_answer_arrives_in_order(anthropic):
     assert done_of(events).usage == Usage(input=180, output=7, cache_read=60, cache_write=20)
 
 
-async def test_the_request_is_what_the_protocol_says(anthropic):
+async def test_request_has_path_headers_and_body_of_messages_api(anthropic):
     client = anthropic(ModelReply(text="x"))
     await client.ask(tools=[READ], option_headers={"anthropic-beta": "b"}, max_output_tokens=9)
 
@@ -126,7 +126,7 @@ async def test_the_request_is_what_the_protocol_says(anthropic):
     }
 
 
-async def test_hidden_thinking_is_kept_unread(anthropic):
+async def test_redacted_thinking_is_kept_as_opaque_data(anthropic):
     block = {"type": "redacted_thinking", "data": "opaque"}
     events = await anthropic(
         events_of(
@@ -140,7 +140,7 @@ async def test_hidden_thinking_is_kept_unread(anthropic):
     assert ThinkingEnd(redacted="opaque") in events
 
 
-async def test_input_given_whole_at_the_start_is_taken(anthropic):
+async def test_tool_input_complete_in_block_start_is_parsed(anthropic):
     block = {"type": "tool_use", "id": "a", "name": "read", "input": {"p": 1}}
     events = await anthropic(
         events_of(
@@ -159,18 +159,18 @@ async def test_input_given_whole_at_the_start_is_taken(anthropic):
     ("stop", "reason"),
     [("end_turn", "stop"), ("stop_sequence", "stop"), ("max_tokens", "length"), ("new", "stop")],
 )
-async def test_the_stop_reason_is_kept(anthropic, stop, reason):
+async def test_stop_reason_is_mapped(anthropic, stop, reason):
     assert done_of(await anthropic(ModelReply(text="x", stop=stop)).ask()).stop_reason == reason
 
 
-async def test_a_refusal_keeps_its_text(anthropic):
+async def test_refusal_keeps_partial_text(anthropic):
     events = await anthropic(ModelReply(text="so far", stop="refusal")).ask()
 
     assert text_of(events) == "so far"
     assert events[-1].error.kind == "refused"
 
 
-async def test_an_overloaded_service_is_retryable_in_the_stream_too(anthropic):
+async def test_overloaded_error_in_stream_is_retryable(anthropic):
     start = {"type": "content_block_start", "index": 0, "content_block": {"type": "text"}}
     half = {"type": "content_block_delta", "index": 0}
     error = {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}
@@ -183,7 +183,7 @@ async def test_an_overloaded_service_is_retryable_in_the_stream_too(anthropic):
     assert events[-1].error.is_retryable
 
 
-async def test_an_answer_in_one_piece_is_taken(anthropic):
+async def test_unstreamed_json_answer_is_parsed(anthropic):
     whole = {
         "type": "message",
         "model": "m",
@@ -202,7 +202,7 @@ async def test_an_answer_in_one_piece_is_taken(anthropic):
     assert done_of(events).usage == Usage(input=3, output=2)
 
 
-async def test_a_missing_key_names_its_variable(anthropic):
+async def test_missing_api_key_error_names_its_variable(anthropic):
     error = await anthropic().error(base_url="", key=None)
 
     assert (error.kind, "ANTHROPIC_API_KEY" in error.hint) == ("auth", True)
@@ -211,7 +211,7 @@ async def test_a_missing_key_names_its_variable(anthropic):
 @pytest.mark.parametrize(
     ("level", "budget"), [("minimal", 1024), ("low", 2048), ("medium", 4096), ("high", 16384)]
 )
-def test_a_budget_for_thinking_comes_on_top_of_the_reply(level, budget):
+def test_thinking_budget_is_added_to_max_tokens(level, budget):
     written = body(thinking_level=level, max_output_tokens=8192)
 
     assert written["thinking"] == {"type": "enabled", "budget_tokens": budget}
@@ -219,13 +219,13 @@ def test_a_budget_for_thinking_comes_on_top_of_the_reply(level, budget):
     assert "temperature" not in written
 
 
-def test_a_budget_of_ones_own_is_used():
+def test_configured_thinking_budget_is_used():
     written = body(thinking_level="low", thinking_budgets=ThinkingBudgets(low=5000))
 
     assert written["thinking"]["budget_tokens"] == 5000
 
 
-def test_a_small_model_thinks_less_and_still_replies():
+def test_thinking_budget_shrinks_to_fit_small_max_output_tokens():
     profile = ModelProfile(thinking=True, max_output_tokens=4096)
     written = body(profile=profile, thinking_level="high")
 
@@ -245,7 +245,7 @@ def test_a_small_model_thinks_less_and_still_replies():
     st.none() | st.integers(min_value=1, max_value=100_000),
 )
 @settings(max_examples=size(80, 2000), deadline=None)
-def test_an_answer_always_fits_behind_its_thinking(profile, level, budgets, asked):
+def test_max_tokens_always_exceeds_thinking_budget(profile, level, budgets, asked):
     if asked is not None and profile.max_output_tokens is not None:
         asked = min(asked, profile.max_output_tokens)
     written = body(
@@ -257,27 +257,27 @@ def test_an_answer_always_fits_behind_its_thinking(profile, level, budgets, aske
     assert budget == 0 or budget >= 1024
 
 
-def test_newer_models_choose_their_budget_themselves():
+def test_adaptive_thinking_models_get_effort_instead_of_budget():
     written = body(model="claude-opus-4-8", thinking_level="xhigh")
 
     assert written["thinking"] == {"type": "adaptive", "display": "summarized"}
     assert written["output_config"] == {"effort": "xhigh"}
 
 
-def test_thinking_off_is_mentioned_only_to_models_that_think_unasked():
+def test_thinking_disabled_is_sent_only_to_models_that_think_by_default():
     assert "thinking" not in body()
     assert body(model="claude-opus-5")["thinking"] == {"type": "disabled"}
 
 
 @pytest.mark.parametrize("model", ["claude-opus-5-5", "claude-fable-5-2", "claude-next-9"])
-def test_thoughts_that_fit_their_beginning_no_more_may_be_dropped(model):
+def test_newest_models_are_asked_to_drop_thinking_blocks_with_mismatched_prefix(model):
     thinking = body(model=model, thinking_level="low")["thinking"]
 
     assert thinking["block_binding"] == {"prefix_mismatch_behavior": "drop_block"}
     assert "block_binding" not in body(model="claude-opus-5", thinking_level="low")["thinking"]
 
 
-async def test_the_header_that_allows_this_stands_beside_those_of_the_person(anthropic):
+async def test_block_binding_beta_header_is_merged_with_user_beta_header(anthropic):
     client = anthropic(ModelReply(text="x"), ModelReply(text="x"))
     own = {"anthropic-beta": "compact-2026-01-12"}
     await client.ask(model="work/claude-opus-5-5", option_headers=own)
@@ -291,11 +291,11 @@ async def test_the_header_that_allows_this_stands_beside_those_of_the_person(ant
     assert "anthropic-beta" not in second.headers
 
 
-def test_a_model_that_always_thinks_thinks_as_little_as_it_can():
+def test_model_that_cannot_disable_thinking_gets_low_effort():
     assert body(model="claude-opus-5-5")["output_config"] == {"effort": "low"}
 
 
-def test_thinking_goes_back_unread_while_thinking_is_on():
+def test_signed_and_redacted_thinking_is_sent_back_only_while_thinking_is_on():
     thought = ThinkingBlock(text="hm", signature="s")
     hidden = ThinkingBlock(text="", redacted="opaque")
     unsigned = ThinkingBlock(text="cut off")
@@ -310,7 +310,7 @@ def test_thinking_goes_back_unread_while_thinking_is_on():
     assert [block["type"] for block in without["messages"][1]["content"]] == ["tool_use"]
 
 
-def test_a_tool_loop_that_began_with_thinking_goes_on_with_it_though_later_rounds_have_none():
+def test_thinking_stays_on_when_only_first_round_of_tool_loop_has_thinking():
     thought = ThinkingBlock(text="hm", signature="s")
     again = ToolCallBlock(id="c2", name="read", arguments={})
     answered = ToolResultMessage(tool_call_id="c2", tool_name="read", content=(TextBlock("r"),))
@@ -321,20 +321,20 @@ def test_a_tool_loop_that_began_with_thinking_goes_on_with_it_though_later_round
     assert written["messages"][1]["content"][0]["type"] == "thinking"
 
 
-def test_a_fold_that_another_service_made_stays_away():
+def test_compaction_block_of_another_service_is_not_sent():
     folded = CompactionBlock(data={"type": "compaction", "encrypted_content": "e"})
     written = body(user_text("a"), AssistantMessage(content=(folded,)), user_text("b"))
 
     assert [message["role"] for message in written["messages"]] == ["user"]
 
 
-def test_a_tool_loop_that_began_without_thinking_goes_on_without():
+def test_thinking_stays_off_in_tool_loop_that_began_without_thinking():
     answer = AssistantMessage(content=(CALL,))
 
     assert "thinking" not in body(user_text("a"), answer, RESULT, thinking_level="high")
 
 
-def test_results_and_what_follows_them_are_one_user_message(tmp_path):
+def test_tool_results_and_following_messages_merge_into_one_user_message(tmp_path):
     (tmp_path / "pic").write_bytes(b"png")
     (tmp_path / "doc").write_bytes(b"pdf")
     picture = ImageBlock(asset_id="pic", media_type="image/png")
@@ -405,7 +405,7 @@ def test_results_and_what_follows_them_are_one_user_message(tmp_path):
         ("claude-opus-5", "text/x", "cannot read"),
     ],
 )
-def test_a_document_that_cannot_be_read_has_words_in_its_place(tmp_path, model, media_type, words):
+def test_unreadable_document_is_replaced_by_text(tmp_path, model, media_type, words):
     (tmp_path / "doc").write_bytes(b"pdf")
     document = DocumentBlock(asset_id="doc", media_type=media_type, name="a.pdf")
 
@@ -416,7 +416,7 @@ def test_a_document_that_cannot_be_read_has_words_in_its_place(tmp_path, model, 
     assert "a.pdf" in part["text"]
 
 
-def test_a_longer_history_begins_like_the_shorter_one():
+def test_longer_history_serializes_with_shorter_one_as_prefix():
     def written(*messages):
         unmarked = json.dumps(body(*messages, tools=[READ])).replace(
             ', "cache_control": {"type": "ephemeral"}', ""
@@ -440,7 +440,7 @@ def marked(written):
     ]
 
 
-def test_it_is_cached_behind_what_stays():
+def test_cache_marks_are_after_tools_system_prompt_and_last_messages():
     history = (user_text("a"), AssistantMessage(content=(CALL,)), RESULT)
     prompt = SystemText("Be brief.\n\nMonday.", len("Be brief.\n\n"))
 
@@ -450,7 +450,7 @@ def test_it_is_cached_behind_what_stays():
     assert marked(in_parts) == ["read", "Be brief.\n\n", "Monday.", "c1"]
 
 
-def test_what_is_for_one_call_only_is_not_cached():
+def test_harness_message_is_not_marked_for_caching():
     reminder = user_text("[Reminder] Be quick.", "harness")
     history = (user_text("a"), AssistantMessage(content=(CALL,)), RESULT)
 
@@ -459,7 +459,7 @@ def test_what_is_for_one_call_only_is_not_cached():
     assert marked(body(user_text("judge this", "harness"))) == ["Be brief.", "judge this"]
 
 
-def test_the_next_request_is_marked_where_the_last_one_was():
+def test_cache_mark_of_previous_request_is_repeated_in_next_request():
     calls = [ToolCallBlock(id=f"d{n}", name="read", arguments={}) for n in range(15)]
     results = [
         ToolResultMessage(tool_call_id=call.id, tool_name="read", content=(TextBlock("r"),))
@@ -475,7 +475,7 @@ def test_the_next_request_is_marked_where_the_last_one_was():
 @pytest.mark.parametrize(
     ("cache_ttl", "mark"), [("1h", {**MARK, "ttl": "1h"}), ("5m", MARK), (None, MARK)]
 )
-def test_how_long_it_is_cached_is_said_in_every_place(cache_ttl, mark):
+def test_cache_ttl_is_sent_with_every_cache_mark(cache_ttl, mark):
     text = json.dumps(body(user_text("a"), tools=[READ], cache_ttl=cache_ttl))
 
     assert text.count(json.dumps(mark)) == text.count("cache_control") == 3
@@ -490,12 +490,12 @@ def test_how_long_it_is_cached_is_said_in_every_place(cache_ttl, mark):
         (NamedTool("read"), {"type": "tool", "name": "read"}),
     ],
 )
-def test_a_choice_of_tools_is_sent(choice, written):
+def test_tool_choice_is_sent(choice, written):
     assert body(tools=[READ], tool_choice=choice).get("tool_choice") == written
     assert "tool_choice" not in body(tool_choice=choice)
 
 
-def test_who_must_call_does_not_think():
+def test_forced_tool_choice_disables_thinking():
     forced = {"tools": [READ], "tool_choice": "required", "thinking_level": "high"}
 
     assert "thinking" not in body(**forced)
@@ -504,7 +504,7 @@ def test_who_must_call_does_not_think():
     assert (free["thinking"]["type"], "tool_choice" in free) == ("adaptive", False)
 
 
-def test_a_schema_is_asked_for_without_what_would_be_refused():
+def test_response_schema_is_sent_without_unsupported_keywords():
     schema = {
         "type": "object",
         "properties": {
@@ -541,7 +541,7 @@ def test_a_schema_is_asked_for_without_what_would_be_refused():
 
 
 @pytest.mark.parametrize("sealed", ["gemini:[1]", '[{"type": "reasoning.text"}]', '{"id": "rs_1"}'])
-def test_thinking_that_another_service_sealed_is_not_sent_wherever_it_comes_from(sealed):
+def test_thinking_signed_by_another_service_is_not_sent(sealed):
     thought = ThinkingBlock(text="hm", signature=sealed)
     hidden = ThinkingBlock(text="", redacted=sealed)
     answer = AssistantMessage(content=(thought, hidden, CALL))
@@ -551,30 +551,30 @@ def test_thinking_that_another_service_sealed_is_not_sent_wherever_it_comes_from
     assert "thinking" not in written
 
 
-def test_room_for_thinking_comes_on_top_where_the_model_chooses_it_too():
+def test_max_tokens_includes_thinking_allowance_for_adaptive_models():
     written = body(model="claude-opus-4-8", thinking_level="high", max_output_tokens=1000)
 
     assert written["max_tokens"] == 17_384
 
 
-def test_a_history_that_begins_with_an_answer_is_introduced():
+def test_history_starting_with_assistant_message_gets_leading_user_message():
     written = body(AssistantMessage(content=(TextBlock("ok"),)), user_text("a"))
 
     assert [message["role"] for message in written["messages"]] == ["user", "assistant", "user"]
 
 
-def test_who_asks_can_be_named():
+def test_user_id_is_sent_as_metadata():
     assert body(metadata={"user_id": "u", "other": 1})["metadata"] == {"user_id": "u"}
 
 
-def test_there_is_always_a_limit_and_it_is_never_above_the_models():
+def test_max_tokens_is_always_sent_and_within_model_limit():
     assert body()["max_tokens"] == 32_000
     assert body(model="claude-3-haiku-20240307")["max_tokens"] == 4096
     assert body(model="somebody-elses")["max_tokens"] == 8192
 
 
 @pytest.mark.parametrize("content", [(), (TextBlock("  "),)])
-def test_nothing_empty_is_sent(content):
+def test_empty_messages_are_not_sent(content):
     written = body(user_text("a"), UserMessage(content=content), AssistantMessage(content=content))
 
     assert len(written["messages"]) == 1

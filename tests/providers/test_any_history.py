@@ -46,7 +46,7 @@ OPTIONS = st.fixed_dictionaries(
 )
 
 
-class Overheard(HttpClient):
+class RequestRecorder(HttpClient):
     """An HTTP client that records the request and sends nothing."""
 
     def __init__(self) -> None:
@@ -58,7 +58,7 @@ class Overheard(HttpClient):
         raise TransportError("refused", "nobody is there")
 
 
-def made(service: str, http: Overheard, home: str | None = None) -> StreamFn:
+def make_stream_fn(service: str, http: RequestRecorder, home: str | None = None) -> StreamFn:
     known = SERVICE_OF[service]
     return find_provider(wire_of(service)).make(
         ProviderSettings(
@@ -73,7 +73,11 @@ def made(service: str, http: Overheard, home: str | None = None) -> StreamFn:
 
 
 def sent(
-    stream_fn: StreamFn, http: Overheard, messages: Sequence[Message], folder: str, **options: Any
+    stream_fn: StreamFn,
+    http: RequestRecorder,
+    messages: Sequence[Message],
+    folder: str,
+    **options: Any,
 ) -> Any:
     """The body of a request; None if nothing would be sent."""
     before = len(http.bodies)
@@ -95,9 +99,9 @@ def sent(
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> str:
-    made_for_all = tmp_path_factory.mktemp("assets")
-    (made_for_all / PICTURE).write_bytes(b"png")
-    return str(made_for_all)
+    shared_folder = tmp_path_factory.mktemp("assets")
+    (shared_folder / PICTURE).write_bytes(b"png")
+    return str(shared_folder)
 
 
 def any_history(examples: int, whole: int) -> settings:
@@ -109,13 +113,15 @@ def any_history(examples: int, whole: int) -> settings:
 @pytest.mark.parametrize("kind", KINDS)
 @any_history(50, 600)
 @given(history=ANY_HISTORY, options=OPTIONS, has_tools=st.booleans(), chosen=st.data())
-def test_any_history_is_sent_in_a_way_that_strict_services_take(
+def test_any_history_makes_request_that_strict_services_accept(
     folder: str, kind: str, history: Sequence[Message], options: Any, has_tools: bool, chosen: Any
 ) -> None:
-    http = Overheard()
+    http = RequestRecorder()
     model = f"work/{chosen.draw(st.sampled_from(MODEL_OF[kind]))}"
     tools = (READ,) if has_tools else ()
-    body = sent(made(kind, http), http, history, folder, model=model, tools=tools, **options)
+    body = sent(
+        make_stream_fn(kind, http), http, history, folder, model=model, tools=tools, **options
+    )
 
     assert body is None or problems(kind, body) == []
     if body is not None and model == "work/gpt-4.1" and kind == "openai-responses":
@@ -125,13 +131,15 @@ def test_any_history_is_sent_in_a_way_that_strict_services_take(
 @pytest.mark.parametrize("service", [one.type for one in SERVICES if one.dialect])
 @any_history(15, 200)
 @given(history=ANY_HISTORY, level=st.sampled_from(["off", "high"]))
-def test_so_it_is_for_every_service_that_departs_from_a_format(
+def test_any_history_makes_valid_request_for_services_with_quirks(
     folder: str, service: str, history: Sequence[Message], level: Any
 ) -> None:
-    http = Overheard()
+    http = RequestRecorder()
     quirks = Quirks(**SERVICE_OF[service].dialect)
     model = f"work/{SERVICE_OF[service].default_model or 'm'}"
-    body = sent(made(service, http), http, history, folder, model=model, thinking_level=level)
+    body = sent(
+        make_stream_fn(service, http), http, history, folder, model=model, thinking_level=level
+    )
     if body is None:
         return
     answers = [message for message in body["messages"] if message["role"] == "assistant"]
@@ -147,20 +155,20 @@ def test_so_it_is_for_every_service_that_departs_from_a_format(
 @pytest.mark.parametrize("kind", KINDS)
 @any_history(40, 600)
 @given(history=ANY_HISTORY, level=st.sampled_from(["off", "low"]), chosen=st.data())
-def test_a_longer_history_begins_as_the_shorter_one_did(
+def test_longer_history_makes_request_with_same_prefix(
     folder: str, kind: str, history: Sequence[Message], level: Any, chosen: Any
 ) -> None:
     """The model's answer follows everything that it was sent."""
     before = (user_text("go"), *history)
     ends = [at for at, one in enumerate(before) if isinstance(one, AssistantMessage)]
     shown = before[: chosen.draw(st.sampled_from(ends))] if ends else before
-    http = Overheard()
+    http = RequestRecorder()
     asked = {"model": f"work/{MODEL_OF[kind][0]}", "thinking_level": level}
-    stream_fn = made(kind, http)
+    stream_fn = make_stream_fn(kind, http)
     first = sent(stream_fn, http, shown, folder, **asked)
     then = sent(stream_fn, http, before, folder, **asked)
 
-    assert then == sent(made(kind, http), http, before, folder, **asked)
+    assert then == sent(make_stream_fn(kind, http), http, before, folder, **asked)
     if first.get("thinking") == then.get("thinking"):
         beginning = list(written(kind, first))
         assert list(written(kind, then))[: len(beginning)] == beginning
@@ -177,10 +185,10 @@ def written(kind: str, body: Mapping[str, Any]) -> Iterator[Any]:
             yield message["role"], {k: v for k, v in piece.items() if k != "cache_control"}
 
 
-def test_what_an_application_keeps_is_no_message(folder: str) -> None:
-    http = Overheard()
+def test_custom_messages_are_not_sent(folder: str) -> None:
+    http = RequestRecorder()
     kept = [CustomMessage(kind="x")]
 
-    assert [sent(made(kind, http), http, kept, folder, model="work/m") for kind in KINDS] == [
-        None
-    ] * len(KINDS)
+    assert [
+        sent(make_stream_fn(kind, http), http, kept, folder, model="work/m") for kind in KINDS
+    ] == [None] * len(KINDS)

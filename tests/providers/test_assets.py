@@ -9,14 +9,14 @@ from dirge_py.types.messages import DocumentBlock, ImageBlock, TextBlock, UserMe
 from tests.support.fake_service import ModelReply
 from tests.support.provider_client import KINDS, Client
 
-SEEN = UserMessage(
+MESSAGE = UserMessage(
     content=(
         TextBlock("What is this?"),
         ImageBlock(asset_id="pic", media_type="image/png"),
         DocumentBlock(asset_id="pic", media_type="application/pdf"),
     )
 )
-BLIND = "[A picture (image/png) was here; you cannot see pictures.]"
+PLACEHOLDER = "[A picture (image/png) was here; you cannot see pictures.]"
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -29,12 +29,14 @@ BLIND = "[A picture (image/png) was here; you cannot see pictures.]"
         (ModelProfile(images=False), False),
     ],
 )
-async def test_a_picture_goes_to_whoever_may_see_it(http, serve, tmp_path, kind, profile, is_sent):
+async def test_image_is_sent_only_to_models_that_accept_images(
+    http, serve, tmp_path, kind, profile, is_sent
+):
     (tmp_path / "pic").write_bytes(b"looks like a picture")
     client = Client(http, kind, serve(ModelReply(text="x")))
     body = await client.sent(
-        messages=(SEEN,), asset_dir=str(tmp_path), profile_of=lambda model: profile, system=""
+        messages=(MESSAGE,), asset_dir=str(tmp_path), profile_of=lambda model: profile, system=""
     )
     sent = json.dumps(body)
 
-    assert ("bG9va3MgbGlrZSBhIHBpY3R1cmU=" in sent, BLIND in sent) == (is_sent, not is_sent)
+    assert ("bG9va3MgbGlrZSBhIHBpY3R1cmU=" in sent, PLACEHOLDER in sent) == (is_sent, not is_sent)

@@ -19,7 +19,7 @@ def free_ids(taken, given_ids):
 
 
 @given(st.sets(IDS), st.lists(IDS, max_size=8))
-def test_no_id_is_given_to_two_calls(taken, given_ids):
+def test_tool_call_ids_are_unique(taken, given_ids):
     free = free_ids(taken, given_ids)
 
     assert len(set(free)) == len(free) == len(given_ids)
@@ -27,7 +27,7 @@ def test_no_id_is_given_to_two_calls(taken, given_ids):
     assert "" not in free
 
 
-def test_an_id_of_the_service_s_own_is_kept_the_first_time():
+def test_tool_call_id_from_service_is_kept_if_unused():
     free = free_ids({"old"}, ["a", "old", "a", ""])
 
     assert free == ["a", "call_new", "call_new1", "call_new2"]

@@ -25,17 +25,17 @@ CARD = ModelProfile(price_in=3.0, price_out=15.0, price_cache_read=0.3, price_ca
         ("anthropic/claude-opus-4-20250514", "claude-opus-4"),
     ],
 )
-def test_a_dated_model_is_the_model(dated, plain):
+def test_dated_model_id_has_profile_of_undated_model(dated, plain):
     assert find_model_profile("anthropic", dated) == find_model_profile("anthropic", plain)
     assert find_model_profile("anthropic", plain).price_in is not None
 
 
-def test_a_newer_number_is_another_model():
+def test_model_with_other_version_number_has_other_profile():
     assert find_model_profile("openai", "gpt-5.5") != find_model_profile("openai", "gpt-5")
     assert find_model_profile("openai", "gpt-5-mini-2025-08-07").price_in == 0.25
 
 
-def test_a_relative_has_the_limits_and_no_price():
+def test_model_variant_inherits_limits_but_no_price():
     search, plain = (
         find_model_profile("openai", "gpt-5-search-api"),
         find_model_profile("openai", "gpt-5"),
@@ -44,19 +44,19 @@ def test_a_relative_has_the_limits_and_no_price():
     assert (search.window_tokens, search.price_in) == (plain.window_tokens, None)
 
 
-def test_an_unknown_model_has_a_window_and_no_price():
+def test_unknown_model_has_no_window_and_no_price():
     profile = find_model_profile("openai", "somebody-elses")
 
     assert (profile.window_tokens, profile.price_in, profile.thinking) == (None, None, False)
     assert find_model_profile("nobody", "x") == ModelProfile()
 
 
-def test_a_model_newer_than_the_catalogue_is_most_like_the_newest():
+def test_model_newer_than_catalog_gets_profile_of_newest_model():
     assert find_model_profile("anthropic", "claude-opus-9").adaptive_thinking
     assert find_model_profile("openai", "gpt-7").thinking
 
 
-def test_the_two_interfaces_of_openai_know_the_same_models():
+def test_both_openai_wire_formats_share_model_profiles():
     assert find_model_profile("openai-responses", "gpt-5.5") == find_model_profile(
         "openai", "gpt-5.5"
     )
@@ -74,9 +74,7 @@ def test_the_two_interfaces_of_openai_know_the_same_models():
         ("openrouter", "anthropic/claude-novel-9", "anthropic", "claude-novel-9"),
     ],
 )
-def test_who_resells_a_model_has_its_limits_and_not_its_price(
-    provider_type, model_id, maker, known_as
-):
+def test_reseller_profile_has_makers_limits_but_no_price(provider_type, model_id, maker, known_as):
     here, there = find_model_profile(provider_type, model_id), find_model_profile(maker, known_as)
 
     assert here.window_tokens == there.window_tokens != 128_000
@@ -84,7 +82,7 @@ def test_who_resells_a_model_has_its_limits_and_not_its_price(
     assert (here.price_in, here.efforts, here.structured) == (None, None, False)
 
 
-def test_a_family_is_known_where_the_model_is_not():
+def test_unknown_model_gets_profile_of_its_family():
     assert find_model_profile("gemini", "gemini-9-ultra").structured
     assert find_model_profile("openrouter", "qwen/qwen3-coder").window_tokens == 131_072
     assert find_model_profile("mistral", "mistral-large-2411").window_tokens == 128_000
@@ -92,26 +90,26 @@ def test_a_family_is_known_where_the_model_is_not():
 
 
 @pytest.mark.parametrize("provider_type", ["ollama", "lmstudio", "llamacpp", "vllm"])
-def test_a_model_at_home_costs_nothing_and_has_the_window_it_was_given(provider_type):
+def test_local_model_costs_nothing_and_has_no_known_window(provider_type):
     profile = find_model_profile(provider_type, "deepseek-v4-pro")
 
     assert cost_usd(profile, Usage(input=1000, output=1000, cache_read=10)) == 0
     assert profile.window_tokens is None
 
 
-def test_a_model_of_ollamas_cloud_does_not_run_at_home():
+def test_ollama_cloud_model_has_unknown_cost():
     assert (
         cost_usd(find_model_profile("ollama", "gpt-oss:120b-cloud"), Usage(input=1, output=1))
         is None
     )
 
 
-def test_what_is_kept_for_an_hour_is_written_at_twice_the_price():
+def test_hourly_cache_writes_cost_twice_the_input_price():
     assert with_hourly_cache_price(CARD).price_cache_write == 6.0
     assert with_hourly_cache_price(ModelProfile()) == ModelProfile()
 
 
-def test_the_catalogue_is_sane():
+def test_catalog_rows_are_consistent():
     text = files("dirge_py.providers").joinpath("catalog.toml").read_text(encoding="utf-8")
     tables = tomllib.loads(text)
     assert find_model_profile("vllm", "x").price_in == 0, "the last table is read, too"
@@ -137,19 +135,19 @@ def test_the_catalogue_is_sane():
             assert profile.thinking or not profile.efforts, which
 
 
-def test_a_call_costs_what_each_kind_of_token_costs():
+def test_cost_sums_price_of_each_token_kind():
     usage = Usage(input=10_000, output=500, cache_read=8_000, cache_write=1_000)
 
     assert cost_usd(CARD, usage) == pytest.approx(0.01665)
 
 
-def test_an_unknown_price_makes_an_unknown_cost():
+def test_unknown_price_makes_cost_unknown():
     assert cost_usd(ModelProfile(), Usage(input=1)) is None
     assert cost_usd(ModelProfile(price_in=1.0, price_out=1.0), Usage(input=2, cache_read=1)) is None
     assert cost_usd(ModelProfile(price_in=1.0, price_out=1.0), Usage(input=2, output=1)) == 3e-6
 
 
-def test_a_dearer_tier_makes_an_unknown_cost():
+def test_usage_beyond_priced_tier_makes_cost_unknown():
     profile = ModelProfile(price_in=1.0, price_out=1.0, priced_to_tokens=100)
 
     assert cost_usd(profile, Usage(input=101)) is None

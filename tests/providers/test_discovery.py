@@ -33,7 +33,7 @@ def listed(owner: str, *ids: str) -> dict[str, Any]:
     return {"object": "list", "data": rows}
 
 
-async def seen_at(place: str, limit_s: float = PATIENCE_S) -> list[LocalServer]:
+async def find_servers_at(place: str, limit_s: float = PATIENCE_S) -> list[LocalServer]:
     client = HttpClient()
     try:
         return list(await find_local_servers({ADDRESSES_VARIABLE: place}, client, limit_s=limit_s))
@@ -41,19 +41,21 @@ async def seen_at(place: str, limit_s: float = PATIENCE_S) -> list[LocalServer]:
         await client.aclose()
 
 
-async def taken_for(pages: Mapping[str, Any], path: str = "/v1") -> list[tuple[str, Any]]:
+async def detected_servers(pages: Mapping[str, Any], path: str = "/v1") -> list[tuple[str, Any]]:
     with Service(replies_by_path(pages)) as service:
-        found = await seen_at(f"http://127.0.0.1:{service.port}{path}")
+        found = await find_servers_at(f"http://127.0.0.1:{service.port}{path}")
         assert {(seen.method, seen.body) for seen in service.requests} == {("GET", b"")}
         assert not any("authorization" in seen.headers for seen in service.requests)
     return [(each.type, list(each.models)) for each in found]
 
 
-async def test_an_ollama_lists_what_can_talk_the_loaded_model_first() -> None:
+async def test_ollama_lists_chat_models_with_loaded_model_first() -> None:
     pages = {"/api/tags": TAGS, "/api/ps": RUNNING}
-    assert await taken_for(pages, "") == [("ollama", ["gemma3:4b", "qwen3:8b"])]
-    assert await taken_for({"/api/tags": TAGS}, "") == [("ollama", ["qwen3:8b", "gemma3:4b"])]
-    assert await taken_for({"/api/tags": {"models": []}}, "") == [("ollama", [])]
+    assert await detected_servers(pages, "") == [("ollama", ["gemma3:4b", "qwen3:8b"])]
+    assert await detected_servers({"/api/tags": TAGS}, "") == [
+        ("ollama", ["qwen3:8b", "gemma3:4b"])
+    ]
+    assert await detected_servers({"/api/tags": {"models": []}}, "") == [("ollama", [])]
 
 
 LM_STUDIO = {
@@ -75,12 +77,12 @@ LM_STUDIO = {
         ({"/v1/models": listed("somebody", "m", "m")}, [("openai", ["m"])]),
     ],
 )
-async def test_servers_are_told_apart_by_what_they_say(pages: Any, found: Any) -> None:
-    assert await taken_for(pages) == found
+async def test_server_type_is_detected_from_model_list(pages: Any, found: Any) -> None:
+    assert await detected_servers(pages) == found
 
 
 @pytest.mark.parametrize("is_named", [True, False])
-async def test_who_named_an_address_waits_longer_for_it(
+async def test_configured_address_gets_longer_timeout(
     monkeypatch: pytest.MonkeyPatch, is_named: bool
 ) -> None:
     limits: list[float] = []
@@ -115,12 +117,12 @@ async def test_who_named_an_address_waits_longer_for_it(
     ],
 )
 @pytest.mark.parametrize("path", ["", "/v1"])
-async def test_another_web_server_is_not_taken_for_one(page: Any, path: str) -> None:
+async def test_other_web_server_is_not_detected_as_model_server(page: Any, path: str) -> None:
     pages = dict.fromkeys(("/api/tags", "/api/ps", "/v1/models", "/api/v0/models"), page)
-    assert await taken_for(pages, path) == []
+    assert await detected_servers(pages, path) == []
 
 
-async def test_a_port_that_takes_the_connection_and_says_nothing_is_not_waited_for() -> None:
+async def test_silent_port_does_not_delay_discovery() -> None:
     with (
         socket.socket() as listening,
         Service(replies_by_path({"/v1/models": listed("vllm", "m")})) as s,
@@ -129,7 +131,9 @@ async def test_a_port_that_takes_the_connection_and_says_nothing_is_not_waited_f
         listening.listen()
         silent = f"http://127.0.0.1:{listening.getsockname()[1]}"
         async with asyncio.timeout(PATIENCE_S):
-            found = await seen_at(f"{silent} {silent}/v1 http://127.0.0.1:{s.port}/v1", limit_s=1.0)
+            found = await find_servers_at(
+                f"{silent} {silent}/v1 http://127.0.0.1:{s.port}/v1", limit_s=1.0
+            )
     assert [each.type for each in found] == ["vllm"]
 
 
@@ -154,7 +158,7 @@ async def test_a_port_that_takes_the_connection_and_says_nothing_is_not_waited_f
         ),
     ],
 )
-def test_only_this_machine_is_asked(environment: dict[str, str], places: list[str]) -> None:
+def test_only_loopback_addresses_are_asked(environment: dict[str, str], places: list[str]) -> None:
     assert usual_addresses(environment) == places
 
 
@@ -167,11 +171,11 @@ def test_only_this_machine_is_asked(environment: dict[str, str], places: list[st
         ("https://127.0.0.1", "http://127.0.0.1:1234/v1"),
     ],
 )
-def test_the_variable_of_ollama_beats_its_usual_place(host: str, first: str) -> None:
+def test_ollama_host_variable_overrides_default_address(host: str, first: str) -> None:
     assert usual_addresses({"OLLAMA_HOST": host})[0] == first
 
 
-# -- what becomes of it
+# -- choice of the model
 
 
 FOUND = {
@@ -196,7 +200,7 @@ KEYED = '[providers.a]\ntype = "openai"\n[providers.b]\ntype = "anthropic"\n'
         ("", {}, "claude-opus-5", "nothing"),
     ],
 )
-def test_a_found_model_is_used_where_nothing_else_could_be(
+def test_discovered_model_is_used_only_if_no_other_is_configured(
     tmp_path: Any, text: str, environment: dict[str, str], model: str | None, chosen: str
 ) -> None:
     file = tmp_path / "config.toml"
@@ -207,12 +211,12 @@ def test_a_found_model_is_used_where_nothing_else_could_be(
     except Exception as error:
         name = "nothing" if type(error).__name__ == "NoProvider" else repr(error)
     assert name == chosen
-    told = "".join(choice_notices(config, SessionChoice()))
-    assert bool(told) == (chosen.split("/")[1:] in (["qwen3"], ["gemma3"], ["m"]))
-    assert ("nothing is configured" in told) == (bool(told) and not text and not model)
+    notice = "".join(choice_notices(config, SessionChoice()))
+    assert bool(notice) == (chosen.split("/")[1:] in (["qwen3"], ["gemma3"], ["m"]))
+    assert ("nothing is configured" in notice) == (bool(notice) and not text and not model)
 
 
-def test_who_has_a_provider_asks_nobody(product: Product) -> None:
+def test_configured_provider_skips_discovery(product: Product) -> None:
     product.will(ModelReply(text="pong"))
     with Service(replies_by_path({"/api/tags": TAGS})) as other:
         place = {ADDRESSES_VARIABLE: f"http://127.0.0.1:{other.port}"}
@@ -220,7 +224,7 @@ def test_who_has_a_provider_asks_nobody(product: Product) -> None:
     assert other.requests == []
 
 
-def test_without_any_settings_the_server_that_answers_is_used_and_said(product: Product) -> None:
+def test_without_settings_discovered_server_is_used_and_named(product: Product) -> None:
     (product.config_dir / "config.toml").unlink()
     pages = {
         "/v1/models": listed("vllm", "qwen3"),
@@ -234,7 +238,7 @@ def test_without_any_settings_the_server_that_answers_is_used_and_said(product: 
     assert server.requests[-1].json["model"] == "qwen3"
 
 
-def test_a_server_without_a_model_is_told_with_what_to_do(product: Product) -> None:
+def test_discovered_server_without_models_is_usage_error_with_hint(product: Product) -> None:
     (product.config_dir / "config.toml").unlink()
     with Service(replies_by_path({"/api/tags": {"models": []}})) as server:
         place = {ADDRESSES_VARIABLE: f"http://127.0.0.1:{server.port}"}
@@ -243,7 +247,7 @@ def test_a_server_without_a_model_is_told_with_what_to_do(product: Product) -> N
     assert "Ollama has none" in result.stderr and "ollama pull" in result.stderr
 
 
-def test_without_anything_that_is_wrong_usage_and_says_what_was_looked_for(
+def test_without_provider_and_server_is_usage_error_with_hint(
     product: Product,
 ) -> None:
     (product.config_dir / "config.toml").unlink()

@@ -59,7 +59,7 @@ async def failed(ask, *replies, **changes):
     return caught.value
 
 
-async def test_a96_the_usual_model_and_the_order_of_the_texts(ask):
+async def test_a96_default_model_is_used_and_vectors_keep_order_of_texts(ask):
     usage = {"prompt_tokens": 5, "total_tokens": 6}
     shuffled = {"data": rows([1], [2], [3])["data"][::-1], "usage": usage, "model": "served"}
     found = await ask(answer(shuffled), input=["a", "b", "c"], dimensions=1, extra={"user": "me"})
@@ -78,7 +78,7 @@ async def test_a96_the_usual_model_and_the_order_of_the_texts(ask):
     }
 
 
-async def test_extra_members_win_over_everything_but_the_texts(ask):
+async def test_extra_members_override_everything_but_input(ask):
     extra = {"encoding_format": "base64", "input": ["other"]}
     await ask(answer(rows([1])), extra=extra, model="m")
     sent = ask.service.requests[0].json
@@ -86,7 +86,7 @@ async def test_extra_members_win_over_everything_but_the_texts(ask):
     assert (sent["model"], sent["encoding_format"], sent["input"]) == ("m", "base64", ["a"])
 
 
-async def test_ollama_is_asked_its_own_way(ask):
+async def test_ollama_embeddings_use_its_own_endpoint(ask):
     found = await ask(answer({"embeddings": [[1, 2]]}), wire="ollama", dimensions=2)
 
     assert ask.service.requests[0].path == "/api/embed"
@@ -94,7 +94,7 @@ async def test_ollama_is_asked_its_own_way(ask):
     assert found == Embeddings(embeddings=((1.0, 2.0),), model="nomic-embed-text")
 
 
-async def test_many_texts_go_in_several_requests_and_come_back_in_order(ask):
+async def test_many_texts_are_split_into_requests_and_returned_in_order(ask):
     texts = [str(n) for n in range(MAX_INPUTS + 2)]
     usage = {"prompt_tokens": 2, "total_tokens": 2}
     first = rows(*([n] for n in range(MAX_INPUTS)), usage=usage)
@@ -105,7 +105,7 @@ async def test_many_texts_go_in_several_requests_and_come_back_in_order(ask):
     assert found.usage == EmbeddingUsage(prompt_tokens=4, total_tokens=4)
 
 
-async def test_no_text_is_refused_unasked(ask):
+async def test_empty_input_is_rejected_without_request(ask):
     error = await failed(ask, input=[])
 
     assert (error.kind, ask.service.requests) == ("invalid_request", [])
@@ -122,7 +122,7 @@ async def test_no_text_is_refused_unasked(ask):
     ],
 )
 @pytest.mark.parametrize("wire", ["openai", "ollama"])
-async def test_n75_a_refusal_has_its_kind(ask, wire, status, kind, is_retryable):
+async def test_n75_http_error_status_maps_to_error_kind(ask, wire, status, kind, is_retryable):
     reply = answer({"error": f"no {KEY}"}, status, **{"retry-after": "7"})
     error = await failed(ask, reply, wire=wire)
 
@@ -130,7 +130,7 @@ async def test_n75_a_refusal_has_its_kind(ask, wire, status, kind, is_retryable)
     assert KEY not in f"{error} {error.raw}"
 
 
-async def test_what_breaks_on_the_way_may_pass(ask):
+async def test_transport_failures_are_retryable_kinds(ask):
     lost = await failed(ask, NoReply(then="close"))
     late = await failed(ask, NoReply(), timeouts=StreamTimeouts(establish_s=0.1))
     page = await failed(ask, RawReply(body="<html>Log in</html>"))
@@ -144,7 +144,7 @@ async def test_what_breaks_on_the_way_may_pass(ask):
     ]
 
 
-async def test_a_model_that_is_not_there_can_be_fetched(ask):
+async def test_missing_ollama_model_error_suggests_pull(ask):
     words = 'model "nomic-embed-text" not found, try pulling it first'
     error = await failed(ask, answer({"error": words}, 404), wire="ollama")
 
@@ -166,28 +166,28 @@ async def test_a_model_that_is_not_there_can_be_fetched(ask):
         ({}, "0 came"),
     ],
 )
-async def test_what_is_not_one_vector_for_each_text_is_refused(ask, payload, why):
+async def test_answer_without_one_vector_per_text_is_rejected(ask, payload, why):
     error = await failed(ask, answer(payload), input=["a", "b"], dimensions=2)
 
     assert why in error.message
     assert not error.is_retryable
 
 
-async def test_rows_without_numbers_are_in_order(ask):
+async def test_rows_without_index_are_in_order(ask):
     found = await ask(answer({"data": [{"embedding": [1]}, {"embedding": [2]}]}), input=["a", "b"])
 
     assert found.embeddings == ((1.0,), (2.0,))
     assert found.usage == EmbeddingUsage()
 
 
-async def test_a_header_that_cannot_be_sent_is_told_without_it(ask):
+async def test_unsendable_header_error_names_header_and_sends_nothing(ask):
     error = await failed(ask, headers={"x-team": "a\nb"})
 
     assert "x-team" in error.message
     assert ask.service.requests == []
 
 
-async def test_flags_of_the_main_provider_are_not_for_another(http, serve):
+async def test_command_line_flags_of_main_provider_do_not_apply_to_other_provider(http, serve):
     service = serve(answer(rows([0.5])))
     providers = {
         "main": ProviderEntry(type="openai", base_url="https://main.example/v1", model="m"),
@@ -201,14 +201,14 @@ async def test_flags_of_the_main_provider_are_not_for_another(http, serve):
     assert "authorization" not in service.requests[0].headers
 
 
-def test_an_address_that_would_show_the_key_is_a_wrong_setting(http):
+def test_unencrypted_remote_address_is_config_error(http):
     far = ProviderSettings(alias="a", type="openai", base_url="http://far.example/v1")
     with pytest.raises(ConfigError, match="unencrypted"):
         EmbeddingProvider("openai", far, http)
 
 
-async def test_retries_wait_as_those_of_a_model_call_do():
-    waits, told = [], []
+async def test_embedding_retries_back_off_like_model_calls():
+    waits, notices = [], []
     errors = [
         ProviderError("busy.", kind="rate_limit", retry_after_s=30.0),
         *[ProviderError("down.", kind="server")] * 9,
@@ -221,13 +221,13 @@ async def test_retries_wait_as_those_of_a_model_call_do():
         waits.append(seconds)
 
     with pytest.raises(ProviderError, match="down"):
-        await retry_embedding(attempt, notice=told.append, sleep=sleep, random=lambda: 0.0)
+        await retry_embedding(attempt, notice=notices.append, sleep=sleep, random=lambda: 0.0)
 
     assert waits == [30.0, 2.0, 4.0, 8.0, 16.0]
-    assert told[0] == "busy. Trying again in 30 s."
+    assert notices[0] == "busy. Trying again in 30 s."
 
 
-async def test_a_limit_that_lasts_is_not_waited_for():
+async def test_long_rate_limit_is_usage_cap_and_not_retried():
     async def attempt():
         raise ProviderError("busy.", kind="rate_limit", retry_after_s=9999.0)
 
@@ -238,7 +238,7 @@ async def test_a_limit_that_lasts_is_not_waited_for():
 
 @settings(max_examples=size(60, 400))
 @given(seed=st.integers(), count=st.integers(1, 6))
-def test_rows_in_any_order_are_sorted_by_their_index(seed, count):
+def test_rows_in_any_order_are_sorted_by_index(seed, count):
     data = rows(*([float(n)] for n in range(count)))["data"]
     random.Random(seed).shuffle(data)
 
@@ -258,7 +258,7 @@ JUNK = st.recursive(
 
 @settings(max_examples=size(60, 400))
 @given(payload=st.dictionaries(st.sampled_from(["data", "embeddings", "usage"]), JUNK))
-def test_no_answer_of_a_stranger_breaks_the_reader(payload):
+def test_any_json_answer_is_read_without_exception(payload):
     for wire in EMBEDDING_FORMATS.values():
         vectors, *counts = wire.read(payload)
         assert isinstance(vectors, list)

@@ -48,5 +48,5 @@ from dirge_py.providers.errors import classify_text
         ("other", ""),
     ],
 )
-def test_words_tell_the_kind_of_a_failure(kind, text):
+def test_error_text_is_classified_by_words(kind, text):
     assert classify_text(text) == kind

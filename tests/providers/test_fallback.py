@@ -79,7 +79,7 @@ def pair(http: HttpClient, serve: Serve) -> Making:
     return lambda one, two: Pair(http, serve(*one), serve(*two))
 
 
-async def test_after_its_retries_the_next_model_answers_under_its_own_name(pair: Making) -> None:
+async def test_fallback_model_answers_under_its_own_name_after_retries(pair: Making) -> None:
     both = pair([DOWN] * 6, [HELLO])
     answer = await complete(
         both.fallback.stream,
@@ -93,11 +93,11 @@ async def test_after_its_retries_the_next_model_answers_under_its_own_name(pair:
         "two/m",
         Usage(input=10, output=2),
     )
-    [told] = both.reported
-    assert told.startswith("one/m can't be reached (") and "Using two/m until" in told
+    [notice] = both.reported
+    assert notice.startswith("one/m can't be reached (") and "Using two/m until" in notice
 
 
-async def test_a_wrong_key_is_not_tried_twice_and_who_stands_in_goes_on_until_the_next_run(
+async def test_wrong_key_is_not_retried_and_fallback_stays_until_next_run(
     pair: Making,
 ) -> None:
     both = pair([NO_KEY, HELLO], [HELLO, HELLO])
@@ -111,7 +111,7 @@ async def test_a_wrong_key_is_not_tried_twice_and_who_stands_in_goes_on_until_th
     assert both.asked() == (2, 2)
 
 
-async def test_nobody_begins_again_what_was_shown(pair: Making) -> None:
+async def test_fallback_is_not_used_after_text_was_streamed(pair: Making) -> None:
     both = pair([ModelReply(text="Hello. " * 50, after_bytes=900, then="reset")], [HELLO])
     events = await both.ask()
     assert any(isinstance(event, TextDelta) for event in events)
@@ -119,7 +119,7 @@ async def test_nobody_begins_again_what_was_shown(pair: Making) -> None:
     assert (both.asked(), both.reported) == ((1, 0), [])
 
 
-async def test_when_both_fail_the_error_names_both(pair: Making) -> None:
+async def test_error_names_both_models_when_both_fail(pair: Making) -> None:
     both = pair([DOWN] * 6, [NO_KEY])
     last = (await both.ask())[-1]
     assert isinstance(last, StreamError)
@@ -127,14 +127,14 @@ async def test_when_both_fail_the_error_names_both(pair: Making) -> None:
     assert (last.error.kind, last.error.status) == ("server", 503)
 
 
-async def test_what_a_request_lacks_no_other_model_is_asked(pair: Making) -> None:
+async def test_fallback_is_not_used_for_invalid_request(pair: Making) -> None:
     both = pair([TOO_LONG], [HELLO])
     last = (await both.ask())[-1]
     assert isinstance(last, StreamError) and last.error.kind == "context_length"
     assert both.asked() == (1, 0)
 
 
-async def test_an_abort_while_it_waits_for_a_retry_ends_it_and_asks_nobody_else(
+async def test_abort_during_retry_wait_ends_stream_without_fallback(
     pair: Making,
 ) -> None:
     both = pair([DOWN] * 6, [HELLO])
@@ -164,7 +164,7 @@ def failing(kind: ErrorKind) -> StreamError:
         "other",
     ],
 )
-async def test_only_what_is_wrong_with_a_service_calls_for_another(kind: ErrorKind) -> None:
+async def test_fallback_is_used_only_for_errors_of_the_service(kind: ErrorKind) -> None:
     model = ScriptedModel().will_stream(failing(kind)).will_stream(TextDelta("a"), StreamDone())
     fallback = FallbackChain(model.stream_fn, [FallbackModel("b/m")], lambda text: None)
     events = fallback.stream(
@@ -174,7 +174,7 @@ async def test_only_what_is_wrong_with_a_service_calls_for_another(kind: ErrorKi
     assert isinstance(last, StreamDone) is (kind in OUT_OF_REACH_KINDS)
 
 
-async def test_calls_that_were_begun_are_void_and_keys_stay_where_they_belong() -> None:
+async def test_fallback_voids_partial_tool_calls_and_does_not_pass_on_key_or_headers() -> None:
     seen: list[StreamOptions] = []
     model = ScriptedModel().will_stream(
         ToolCallDelta(key="1", id="1", name="read"), failing("network")

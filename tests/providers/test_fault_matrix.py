@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from dirge_py.types.errors import RETRYABLE_KINDS
-from tests.providers.fault_matrix import Outcome, all_tried
+from tests.providers.fault_matrix import Outcome, try_all_faults
 from tests.providers.faults import FAULTS, Fault
 from tests.support.provider_client import KINDS
 
@@ -13,8 +13,8 @@ PAGE = Path(__file__).parents[2] / "docs" / "faults.md"
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_every_fault_ends_as_it_should_and_as_the_page_says(kind: str) -> None:
-    outcomes = await all_tried(kind)
+async def test_every_fault_ends_as_expected_and_as_documented(kind: str) -> None:
+    outcomes = await try_all_faults(kind)
 
     wrong = [
         f"{fault.name}: {complaint}"
@@ -32,7 +32,7 @@ def wrong_with(fault: Fault, outcome: Outcome) -> list[str]:
         "kind": (outcome.kind, fault.expects),
         "tries": (outcome.tries, fault.tries),
         "kept": (outcome.kept, fault.keeps),
-        "goes on once it passed": (outcome.goes_on, fault.expects in RETRYABLE_KINDS),
+        "recovers once the fault has passed": (outcome.recovers, fault.expects in RETRYABLE_KINDS),
     }
     wrong = [f"{name}: {is_!r}, not {due!r}" for name, (is_, due) in expected.items() if is_ != due]
     if fault.wait_s is not None and min(outcome.waits) < fault.wait_s:

@@ -55,13 +55,13 @@ def refusal(status, message="no", headers=JSON, code="some_error"):
         (529, "rate_limit"),
     ],
 )
-async def test_a_status_has_its_kind(either, status, kind):
+async def test_http_status_maps_to_error_kind(either, status, kind):
     error = await either(refusal(status)).error()
 
     assert (error.kind, error.status, error.phase) == (kind, status, "establish")
 
 
-async def test_payment_that_is_due_is_no_matter_of_the_key(either):
+async def test_payment_required_error_says_no_credit_instead_of_wrong_key(either):
     error = await either(refusal(402, "Payment Required")).error()
 
     assert "has no credit left (402)" in error.message and "Add credit" in error.hint
@@ -78,7 +78,7 @@ async def test_payment_that_is_due_is_no_matter_of_the_key(either):
         (500, "maximum context length is 4096", "context_length"),
     ],
 )
-async def test_words_refine_a_status(either, status, message, kind):
+async def test_error_text_refines_kind_from_status(either, status, message, kind):
     assert (await either(refusal(status, message)).error()).kind == kind
 
 
@@ -92,13 +92,13 @@ async def test_words_refine_a_status(either, status, message, kind):
         ({}, "rate_limit", None),
     ],
 )
-async def test_a_limit_says_how_long_it_lasts(either, headers, kind, wait_s):
+async def test_rate_limit_reads_retry_after_headers(either, headers, kind, wait_s):
     error = await either(refusal(429, headers={**JSON, **headers})).error()
 
     assert (error.kind, error.retry_after_s) == (kind, wait_s)
 
 
-async def test_seconds_are_not_what_a_used_up_day_waits_for(either):
+async def test_usage_cap_hint_ignores_short_retry_after_and_shows_date(either):
     day = await either(refusal(429, "daily limit reached", {**JSON, "retry-after": "41"})).error()
     week = await either(refusal(429, headers={**JSON, "retry-after": "600000"})).error()
 
@@ -109,7 +109,7 @@ async def test_seconds_are_not_what_a_used_up_day_waits_for(either):
     assert re.search(r"until \d{4}-\d\d-\d\d \d\d:\d\d", week.hint), "the hour is not enough"
 
 
-async def test_a_refused_key_names_the_variable_and_hides_the_key(either):
+async def test_auth_error_names_key_variable_and_hides_key(either):
     client = either(refusal(401, f"bad key {KEY}", headers={**JSON, "request-id": "req_7"}))
     error = await client.error()
 
@@ -118,27 +118,27 @@ async def test_a_refused_key_names_the_variable_and_hides_the_key(either):
     assert "req_7" in error.raw
 
 
-async def test_a_refused_key_names_the_place_it_came_from(either):
+async def test_auth_error_names_where_key_came_from(either):
     error = await either(refusal(401)).error(key_place="keys/work")
 
     assert error.hint == "Check keys/work."
 
 
-async def test_an_unknown_model_is_named(either):
+async def test_unknown_model_error_names_model(either):
     error = await either(refusal(404)).error(model="work/nonesuch")
 
     assert "nonesuch" in error.message
     assert "`/model` or `--model`" in error.hint
 
 
-async def test_a_long_refusal_is_shortened(either):
+async def test_long_error_body_is_truncated(either):
     error = await either(RawReply(status=500, body="x" * 50_000, headers=JSON)).error()
 
     assert len(error.raw) <= 2000
     assert len(error.message) < 500
 
 
-async def test_a_redirect_is_shown_and_not_followed(either):
+async def test_redirect_is_reported_and_not_followed(either):
     client = either(RawReply(status=307, headers={"location": "https://elsewhere.example/v1"}))
     error = await client.error()
 
@@ -147,7 +147,7 @@ async def test_a_redirect_is_shown_and_not_followed(either):
 
 
 @pytest.mark.parametrize("status", [200, 403, 502])
-async def test_a_web_page_is_called_one(either, status):
+async def test_html_answer_error_says_web_page(either, status):
     page = "<!doctype html><html><body>Please log in</body></html>"
     error = await either(RawReply(status=status, body=page, headers=HTML)).error()
 
@@ -155,7 +155,7 @@ async def test_a_web_page_is_called_one(either, status):
     assert error.kind in {"proxy_page", "auth", "server"}
 
 
-async def test_a_refused_connection_names_the_url(openai):
+async def test_refused_connection_error_names_url(openai):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -165,7 +165,7 @@ async def test_a_refused_connection_names_the_url(openai):
     assert f"http://127.0.0.1:{port}/v1/chat/completions" in error.message
 
 
-async def test_a_service_without_tls_is_not_spoken_to(openai):
+async def test_https_to_plain_http_server_is_error_and_sends_nothing(openai):
     client = openai()
     error = await client.error(base_url=client.url.replace("http:", "https:"))
 
@@ -175,7 +175,7 @@ async def test_a_service_without_tls_is_not_spoken_to(openai):
 
 
 @pytest.mark.parametrize("how", ["reset", "close"])
-async def test_a_connection_lost_before_the_answer_is_retryable(either, how):
+async def test_connection_lost_before_answer_is_retryable(either, how):
     error = await either(NoReply(then=how)).error()
 
     assert (error.kind, error.phase) == ("network", "establish")
@@ -183,14 +183,14 @@ async def test_a_connection_lost_before_the_answer_is_retryable(either, how):
 
 
 @pytest.mark.parametrize("how", ["reset", "close"])
-async def test_a_connection_lost_in_the_head_is_retryable(either, how):
+async def test_connection_lost_in_head_is_retryable(either, how):
     error = await either(RawReply(then=how)).error()
 
     assert (error.kind, error.phase) == ("network", "establish")
 
 
 @pytest.mark.parametrize("how", ["reset", "close"])
-async def test_a_connection_lost_in_the_middle_keeps_the_text(either, how):
+async def test_connection_lost_mid_stream_keeps_text(either, how):
     client, say = either(), ModelReply(text="half of it", delta_chars=4)
     client.service.replies.append(replace(say, after_bytes=_behind(client, say, "half"), then=how))
     events = await client.ask()
@@ -201,7 +201,7 @@ async def test_a_connection_lost_in_the_middle_keeps_the_text(either, how):
     assert (events[-1].error.kind, events[-1].error.phase) == ("network", "stream")
 
 
-async def test_an_answer_without_its_end_is_no_answer(openai):
+async def test_stream_without_end_marker_is_error(openai):
     cut = RawReply(body='data: {"choices":[{"delta":{"content":"so"}}]}\n\ndata: {"choi')
     events = await openai(cut).ask()
 
@@ -210,7 +210,7 @@ async def test_an_answer_without_its_end_is_no_answer(openai):
 
 
 @pytest.mark.parametrize("body", [b"", b"\n\n", b": keep-alive\n\n", b"data: [DONE]\n\n"])
-async def test_an_empty_answer_is_retryable(either, body):
+async def test_empty_answer_is_retryable(either, body):
     error = await either(RawReply(body=body)).error()
 
     assert (error.kind, error.phase) == ("network", "establish")
@@ -235,7 +235,7 @@ async def test_an_empty_answer_is_retryable(either, body):
         b"<",
     ],
 )
-async def test_garbage_ends_in_one_clear_error(either, body):
+async def test_garbage_answer_ends_in_one_clear_error(either, body):
     events = await either(RawReply(body=body)).ask()
 
     assert isinstance(events[-1], StreamError)
@@ -243,7 +243,7 @@ async def test_garbage_ends_in_one_clear_error(either, body):
     assert "work" in events[-1].error.message
 
 
-async def test_a_compressed_answer_is_read(either):
+async def test_gzip_answer_is_decoded(either):
     import gzip
 
     client = either(ModelReply(text="x"))
@@ -254,14 +254,14 @@ async def test_a_compressed_answer_is_read(either):
     assert text_of(await client.ask()) == "x"
 
 
-async def test_an_answer_compressed_twice_is_not_opened(either):
+async def test_doubly_compressed_answer_is_error(either):
     headers = {"content-type": "text/event-stream", "content-encoding": "gzip, gzip"}
     error = await either(RawReply(body=b"x", headers=headers)).error()
 
     assert "compressed" in error.message
 
 
-async def test_a_wrong_content_type_does_not_matter(either):
+async def test_wrong_content_type_is_ignored(either):
     client = either(ModelReply(text="x"))
     body = b"".join(_pieces(client))
     client.service.replies[0] = RawReply(body=body, headers={"content-type": "application/json"})
@@ -269,21 +269,21 @@ async def test_a_wrong_content_type_does_not_matter(either):
     assert text_of(await client.ask()) == "x"
 
 
-async def test_an_error_with_status_200_is_an_error(either):
+async def test_error_body_with_status_200_is_error(either):
     body = '{"error": {"message": "Too many requests", "code": 429}}'
     error = await either(RawReply(body=body, headers=JSON)).error()
 
     assert error.kind == "rate_limit"
 
 
-async def test_a_stall_before_the_answer_times_out(either):
+async def test_stall_before_answer_times_out(either):
     error = await either(NoReply()).error(timeouts=short(establish_s=0.1))
 
     assert "timed out" in error.message
     assert (error.kind, error.phase) == ("network", "establish")
 
 
-async def test_a_stall_in_the_middle_times_out(either):
+async def test_stall_mid_stream_times_out(either):
     client, say = either(), ModelReply(text="half", delta_chars=2)
     end = _behind(client, say, "ha")
     client.service.replies.append(replace(say, after_bytes=end, then="stall"))
@@ -294,7 +294,7 @@ async def test_a_stall_in_the_middle_times_out(either):
     assert client.service.hangup.wait(5)
 
 
-async def test_a_call_may_allow_less_silence_than_the_settings(either):
+async def test_chunk_timeout_of_one_call_overrides_settings(either):
     say = ModelReply(text="half", delta_chars=2)
     client = either(say)
     first = wire_events(client.kind, say)[0].encode()
@@ -304,7 +304,7 @@ async def test_a_call_may_allow_less_silence_than_the_settings(either):
     assert "timed out: nothing came for 0.1 s" in events[-1].error.message
 
 
-async def test_signs_of_life_are_no_silence(either):
+async def test_keep_alives_prevent_chunk_timeout(either):
     client = either(ModelReply())
     first, *rest = _pieces(client, ModelReply(text="x"))
     alive = [b"\n" if client.kind in JSON_LINES else b": keep-alive\n\n"] * 8
@@ -315,7 +315,7 @@ async def test_signs_of_life_are_no_silence(either):
     assert isinstance(events[-1], StreamDone)
 
 
-async def test_a_tool_call_that_stands_still_times_out_sooner(either):
+async def test_stalled_tool_call_times_out_sooner(either):
     say = ModelReply(calls=[("read", {"path": "x" * 4000})], delta_chars=1000)
     client = either(say)
     if client.kind in WHOLE_CALLS:
@@ -331,14 +331,14 @@ async def test_a_tool_call_that_stands_still_times_out_sooner(either):
     assert "timed out" in events[-1].error.message
 
 
-async def test_slow_pieces_do_not_time_out_a_tool_call(either):
+async def test_slow_tool_call_pieces_do_not_time_out(either):
     say = ModelReply(calls=[("read", {"path": "x" * 20})], delta_chars=2, gap_s=0.03)
     events = await either(say).ask(timeouts=short(tool_call_gap_s=0.3, chunk_s=0.3))
 
     assert done_of(events).stop_reason == "toolUse"
 
 
-async def test_a_time_limit_for_the_whole_is_kept(either):
+async def test_request_timeout_limits_whole_answer(either):
     say = ModelReply(text="x" * 200, delta_chars=1, gap_s=0.02)
     error = await either(say).error(request_timeout_s=0.15)
 
@@ -346,7 +346,7 @@ async def test_a_time_limit_for_the_whole_is_kept(either):
     assert "whole" in error.message
 
 
-async def test_a_service_that_does_not_hang_up_is_not_waited_for(openai):
+async def test_stream_ends_at_done_marker_though_connection_stays_open(openai):
     say = RawReply(
         body='data: {"choices":[{"delta":{"content":"x"}}]}\n\ndata: [DONE]\n\n', then="stall"
     )
@@ -355,7 +355,7 @@ async def test_a_service_that_does_not_hang_up_is_not_waited_for(openai):
     assert isinstance(events[-1], StreamDone)
 
 
-async def test_a_call_never_comes_twice(openai):
+async def test_repeated_tool_call_is_emitted_once(openai):
     call = '{"index":0,"id":"a","function":{"name":"read","arguments":"{\\"p\\":1}"}}'
     lines = [
         f'data: {{"choices":[{{"delta":{{"tool_calls":[{call}]}}}}]}}\n\n',
@@ -368,7 +368,7 @@ async def test_a_call_never_comes_twice(openai):
     assert done_of(events).stop_reason == "toolUse"
 
 
-async def test_a_header_that_cannot_be_sent_is_an_error_without_the_key(either):
+async def test_unsendable_key_error_does_not_show_key(either):
     client = either(ModelReply(text="x"))
     for bad in ("sk-\u2713-secret", "sk-a\nb-secret"):
         error = await client.error(key=bad)

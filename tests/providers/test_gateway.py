@@ -18,7 +18,7 @@ from tests.support.provider_client import KINDS
 
 pytestmark = pytest.mark.gateway
 
-SPOKEN = [kind for kind in KINDS if kind != "ollama"]
+GATEWAY_KINDS = [kind for kind in KINDS if kind != "ollama"]
 
 
 @pytest.fixture(scope="module")
@@ -39,8 +39,8 @@ async def http() -> AsyncIterator[HttpClient]:
 
 
 @pytest.mark.parametrize("behind", ["chat", "claude"])
-@pytest.mark.parametrize("kind", SPOKEN)
-async def test_a_tool_is_called_and_its_result_answered(
+@pytest.mark.parametrize("kind", GATEWAY_KINDS)
+async def test_gateway_runs_tool_call_and_answers_after_result(
     http: HttpClient, url: str, kind: str, behind: str
 ) -> None:
     settings = ProviderSettings(
@@ -60,8 +60,8 @@ async def test_a_tool_is_called_and_its_result_answered(
     assert [answer.text for answer in answers] == ["Let me look.", "It is sunny in Paris."]
 
 
-@pytest.mark.parametrize("kind", SPOKEN)
-async def test_what_it_refuses_is_told_in_its_words(http: HttpClient, url: str, kind: str) -> None:
+@pytest.mark.parametrize("kind", GATEWAY_KINDS)
+async def test_gateway_error_message_is_shown(http: HttpClient, url: str, kind: str) -> None:
     settings = ProviderSettings(
         alias="work", type=kind, base_url=url + WIRE_FORMATS[kind].base_path, api_key="sk-wrong"
     )
@@ -69,6 +69,6 @@ async def test_what_it_refuses_is_told_in_its_words(http: HttpClient, url: str, 
         find_provider(kind).make(settings, http), "hello", config=LoopConfig(model="work/chat")
     )
 
-    # Without a database it cannot know other keys than its own, and says so.
+    # Without a database, the gateway knows only its master key.
     assert isinstance(run.outcome, Failed)
     assert (run.outcome.kind, "No connected db" in run.outcome.message) == ("invalid_request", True)

@@ -37,7 +37,7 @@ def ended(events):
     return [(e.id, e.arguments) for e in events if isinstance(e, ToolCallEnd)]
 
 
-async def test_a_whole_answer_arrives_in_order(gemini):
+async def test_streamed_answer_yields_thinking_text_calls_and_usage_in_order(gemini):
     say = ModelReply(
         text="Hello.",
         thinking="hm",
@@ -57,7 +57,7 @@ async def test_a_whole_answer_arrives_in_order(gemini):
     assert done_of(events).usage == Usage(input=100, output=7, cache_read=60, reasoning=1)
 
 
-async def test_thoughts_and_what_tools_put_into_the_prompt_are_counted(gemini):
+async def test_usage_includes_thoughts_and_tool_use_prompt_tokens(gemini):
     counts = {
         "promptTokenCount": 10,
         "toolUsePromptTokenCount": 5,
@@ -71,7 +71,7 @@ async def test_thoughts_and_what_tools_put_into_the_prompt_are_counted(gemini):
     assert done_of(events).usage == Usage(input=15, output=23, cache_read=4, reasoning=20)
 
 
-async def test_a_given_id_is_kept_unless_history_has_it(gemini):
+async def test_tool_call_id_from_service_is_kept_unless_history_has_it(gemini):
     history = (
         user_text("a"),
         AssistantMessage(content=(ToolCallBlock(id="g1", name="read", arguments={}),)),
@@ -89,7 +89,7 @@ async def test_a_given_id_is_kept_unless_history_has_it(gemini):
     ("finish", "reason"),
     [("STOP", "stop"), ("MAX_TOKENS", "length"), ("NEW_ONE", "stop"), ("FUNCTION_CALL", "stop")],
 )
-async def test_the_stop_reason_is_kept(gemini, finish, reason):
+async def test_stop_reason_is_mapped(gemini, finish, reason):
     assert done_of(await gemini(ModelReply(text="x", stop=finish)).ask()).stop_reason == reason
 
 
@@ -97,7 +97,7 @@ async def test_the_stop_reason_is_kept(gemini, finish, reason):
     "finish",
     ["SAFETY", "RECITATION", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "IMAGE_SAFETY", "LANGUAGE"],
 )
-async def test_a_refusal_keeps_its_text_and_says_why(gemini, finish):
+async def test_refusal_keeps_text_and_gives_reason(gemini, finish):
     last = chunk(finishReason=finish, finishMessage="Because of the rules.")
     events = await gemini(streamed(chunk({"text": "so far"}), last)).ask()
 
@@ -107,7 +107,7 @@ async def test_a_refusal_keeps_its_text_and_says_why(gemini, finish):
     assert "`--model`" in events[-1].error.hint
 
 
-async def test_a_prompt_that_is_blocked_is_a_refusal(gemini):
+async def test_blocked_prompt_is_refusal(gemini):
     feedback = {"blockReason": "PROHIBITED_CONTENT", "safetyRatings": []}
     events = await gemini(streamed({"promptFeedback": feedback, "usageMetadata": {}})).ask()
 
@@ -116,7 +116,7 @@ async def test_a_prompt_that_is_blocked_is_a_refusal(gemini):
 
 
 @pytest.mark.parametrize("finish", ["MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "OTHER"])
-async def test_an_answer_that_went_wrong_is_asked_for_again(gemini, finish):
+async def test_malformed_answer_is_retryable(gemini, finish):
     text = "Malformed function call: print(default_api.read("
     error = await gemini(streamed(chunk(finishReason=finish, finishMessage=text))).error()
 
@@ -125,7 +125,7 @@ async def test_an_answer_that_went_wrong_is_asked_for_again(gemini, finish):
     assert error.raw == text
 
 
-async def test_what_follows_the_reason_belongs_to_the_answer(gemini):
+async def test_chunks_after_finish_reason_belong_to_answer(gemini):
     events = await gemini(
         streamed(
             chunk({"text": "a"}, finishReason="STOP"),
@@ -138,14 +138,14 @@ async def test_what_follows_the_reason_belongs_to_the_answer(gemini):
     assert done_of(events).usage == Usage(input=3)
 
 
-async def test_a_stream_without_a_reason_was_cut(gemini):
+async def test_stream_without_finish_reason_is_cut(gemini):
     events = await gemini(streamed(chunk({"text": "half"}))).ask()
 
     assert text_of(events) == "half"
     assert (events[-1].error.kind, events[-1].error.phase) == ("network", "stream")
 
 
-async def test_parts_of_other_kinds_are_read_over(gemini):
+async def test_unknown_parts_are_ignored(gemini):
     odd = [
         {"executableCode": {"code": "1"}},
         {"functionCall": 7},
@@ -160,7 +160,7 @@ async def test_parts_of_other_kinds_are_read_over(gemini):
     assert done_of(events).stop_reason == "stop"
 
 
-async def test_an_answer_in_one_piece_is_taken(gemini):
+async def test_unstreamed_json_answer_is_parsed(gemini):
     whole = chunk(
         {"text": "hm", "thought": True},
         {"text": "Hi."},
@@ -176,7 +176,7 @@ async def test_an_answer_in_one_piece_is_taken(gemini):
 
 
 @pytest.mark.parametrize("last", [chunk({"text": "c"}, finishReason="STOP"), {"usageMetadata": {}}])
-async def test_a_stream_that_comes_as_one_list_is_taken(gemini, last):
+async def test_stream_sent_as_json_list_is_parsed(gemini, last):
     chunks = [chunk({"text": "a"}), chunk({"text": "b"}), last]
     events = await gemini(RawReply(body=json.dumps(chunks, indent=2), headers=JSON)).ask()
 
@@ -217,7 +217,7 @@ ANY = st.recursive(
 @given(
     st.lists(st.dictionaries(st.sampled_from(["candidates", "promptFeedback"]), ANY), max_size=3)
 )
-def test_whatever_strangers_send_ends_at_most_once(payloads):
+def test_any_payload_ends_parser_at_most_once(payloads):
     answer = GeminiParser(frozenset(), "x")
     try:
         for payload in payloads:

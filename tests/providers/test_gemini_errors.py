@@ -105,13 +105,13 @@ def info(reason):
         ),
     ],
 )
-async def test_an_error_has_its_kind(gemini, reply, kind, wait_s):
+async def test_error_status_and_details_map_to_kind(gemini, reply, kind, wait_s):
     error = await gemini(reply).error()
 
     assert (error.kind, error.retry_after_s) == (kind, wait_s)
 
 
-async def test_a_limit_is_not_called_a_lack_of_credit(gemini):
+async def test_rate_limit_error_does_not_mention_credit(gemini):
     error = await gemini(
         refusal(429, "RESOURCE_EXHAUSTED", ADVICE, quota(PER_MINUTE), retry("17s"))
     ).error()
@@ -120,7 +120,7 @@ async def test_a_limit_is_not_called_a_lack_of_credit(gemini):
     assert "17 s" in error.hint
 
 
-async def test_a_refused_key_names_its_variable(gemini):
+async def test_auth_error_names_key_variable(gemini):
     error = await gemini(
         refusal(400, "INVALID_ARGUMENT", "API key not valid.", info("API_KEY_INVALID"))
     ).error()
@@ -128,15 +128,15 @@ async def test_a_refused_key_names_its_variable(gemini):
     assert "GEMINI_API_KEY" in error.hint
 
 
-async def test_an_error_in_the_middle_has_its_kind_too(gemini):
+async def test_error_mid_stream_maps_to_kind(gemini):
     start = {"candidates": [{"content": {"parts": [{"text": "half"}]}}]}
     limit = {"code": 429, "message": ADVICE, "status": "RESOURCE_EXHAUSTED"}
     error = {"error": {**limit, "details": [quota(PER_MINUTE), retry("3s")]}}
     stream = "".join(f"data: {json.dumps(each)}\n\n" for each in (start, error))
-    told = await gemini(RawReply(body=stream)).error()
+    raised = await gemini(RawReply(body=stream)).error()
 
-    assert (told.kind, told.retry_after_s, told.phase) == ("rate_limit", 3.0, "stream")
+    assert (raised.kind, raised.retry_after_s, raised.phase) == ("rate_limit", 3.0, "stream")
 
 
-def test_others_who_advise_to_check_the_plan_mean_it():
+def test_plan_and_billing_advice_of_other_services_is_auth_error():
     assert classify_text(ADVICE) == "auth"

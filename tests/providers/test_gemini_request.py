@@ -37,7 +37,7 @@ CALL = ToolCallBlock(id="c1", name="read", arguments={"path": "a"})
 RESULT = ToolResultMessage(tool_call_id="c1", tool_name="read", content=(TextBlock("r"),))
 
 
-async def test_the_request_is_what_the_protocol_says(gemini):
+async def test_request_has_path_headers_and_body_of_gemini_api(gemini):
     client = gemini(ModelReply(text="x"))
     await client.ask(tools=[READ], max_output_tokens=9, model="work/gemini-2.0-flash")
 
@@ -76,21 +76,21 @@ async def test_the_request_is_what_the_protocol_says(gemini):
         ("../../v1/keys", "models/..%2F..%2Fv1%2Fkeys"),
     ],
 )
-async def test_a_model_id_cannot_leave_its_place(gemini, model, path):
+async def test_model_id_is_escaped_in_path(gemini, model, path):
     client = gemini(ModelReply(text="x"))
     await client.ask(model=f"work/{model}")
 
     assert client.service.requests[0].path == f"/v1beta/{path}:streamGenerateContent?alt=sse"
 
 
-async def test_an_address_with_the_version_is_taken_too(gemini):
+async def test_base_url_with_version_is_accepted(gemini):
     client = gemini(ModelReply(text="x"))
     await client.ask(base_url=f"{client.url}/v1beta/")
 
     assert client.service.requests[0].path == "/v1beta/models/m:streamGenerateContent?alt=sse"
 
 
-async def test_a_missing_key_names_its_variable(gemini):
+async def test_missing_api_key_error_names_its_variable(gemini):
     error = await gemini().error(base_url="", key=None)
 
     assert (error.kind, "GEMINI_API_KEY" in error.hint) == ("auth", True)
@@ -105,7 +105,7 @@ async def test_a_missing_key_names_its_variable(gemini):
         (NamedTool("read"), {"mode": "ANY", "allowedFunctionNames": ["read"]}),
     ],
 )
-async def test_a_tool_can_be_asked_for(gemini, choice, config):
+async def test_tool_choice_is_sent(gemini, choice, config):
     body = await gemini(ModelReply(text="x")).sent(tools=[READ], tool_choice=choice)
 
     assert body.get("toolConfig", {}).get("functionCallingConfig") == config
@@ -119,15 +119,17 @@ async def test_a_tool_can_be_asked_for(gemini, choice, config):
         ("gemini-3-flash-preview", [READ], True),
     ],
 )
-async def test_an_answer_is_held_to_a_schema_where_the_model_can(gemini, model, tools, is_held):
+async def test_response_schema_is_sent_only_to_models_that_support_it(
+    gemini, model, tools, is_held
+):
     schema = ResponseSchema(name="r", schema={"properties": {"n": {"type": "integer"}}})
     body = await gemini(ModelReply(text="x")).sent(
         model=f"work/{model}", tools=tools, response_schema=schema
     )
-    said = {name: body["generationConfig"].get(name) for name in _RESPONSE}
+    sent = {name: body["generationConfig"].get(name) for name in _RESPONSE}
 
     expected = {"type": "OBJECT", "properties": {"n": {"type": "INTEGER"}}}
-    assert said == (
+    assert sent == (
         {"responseMimeType": "application/json", "responseSchema": expected}
         if is_held
         else dict.fromkeys(_RESPONSE)
@@ -156,7 +158,7 @@ _RESPONSE = ("responseMimeType", "responseSchema")
         ("gemini-flash-latest", "high", {"thinkingLevel": "HIGH"}),
     ],
 )
-async def test_a_thinking_level_is_said_in_the_words_of_the_model(gemini, model, level, config):
+async def test_thinking_level_is_translated_per_model(gemini, model, level, config):
     body = await gemini(ModelReply(text="x")).sent(model=f"work/{model}", thinking_level=level)
 
     assert body["generationConfig"]["thinkingConfig"] == {"includeThoughts": True, **config}
@@ -176,7 +178,7 @@ async def test_a_thinking_level_is_said_in_the_words_of_the_model(gemini, model,
         ("somebody-elses", None),
     ],
 )
-async def test_thinking_is_as_far_off_as_the_model_lets_it_be(gemini, model, config):
+async def test_thinking_off_sends_lowest_setting_model_allows(gemini, model, config):
     body = await gemini(ModelReply(text="x")).sent(model=f"work/{model}")
 
     assert body.get("generationConfig", {}).get("thinkingConfig") == config
@@ -191,7 +193,7 @@ async def test_thinking_is_as_far_off_as_the_model_lets_it_be(gemini, model, con
         ("gemini-2.5-flash-lite", 100, 512),
     ],
 )
-async def test_a_budget_of_ones_own_is_kept_within_the_models_bounds(gemini, model, own, budget):
+async def test_configured_thinking_budget_is_clamped_to_model_bounds(gemini, model, own, budget):
     body = await gemini(ModelReply(text="x")).sent(
         model=f"work/{model}", thinking_level="low", thinking_budgets=ThinkingBudgets(low=own)
     )
@@ -209,7 +211,7 @@ async def test_a_budget_of_ones_own_is_kept_within_the_models_bounds(gemini, mod
         ("gemini-3-pro-preview", "off", 8192 + 1024),
     ],
 )
-async def test_what_thinking_takes_comes_on_top_of_the_reply(gemini, model, level, limit):
+async def test_thinking_allowance_is_added_to_max_output_tokens(gemini, model, level, limit):
     body = await gemini(ModelReply(text="x")).sent(
         model=f"work/{model}", thinking_level=level, max_output_tokens=8192
     )
@@ -217,7 +219,7 @@ async def test_what_thinking_takes_comes_on_top_of_the_reply(gemini, model, leve
     assert body["generationConfig"]["maxOutputTokens"] == limit
 
 
-async def test_a_small_model_thinks_less_and_still_replies(gemini):
+async def test_thinking_budget_shrinks_to_fit_small_max_output_tokens(gemini):
     profile = ModelProfile(thinking=True, max_output_tokens=4096)
     body = await gemini(ModelReply(text="x")).sent(
         thinking_level="high", max_output_tokens=4000, profile_of=lambda model: profile
@@ -229,7 +231,7 @@ async def test_a_small_model_thinks_less_and_still_replies(gemini):
     }
 
 
-async def test_a_model_that_is_said_not_to_think_is_told_nothing_of_it(gemini):
+async def test_model_profile_without_thinking_sends_no_thinking_config(gemini):
     body = await gemini(ModelReply(text="x")).sent(
         model="work/gemini-2.5-flash",
         thinking_level="high",
@@ -239,7 +241,7 @@ async def test_a_model_that_is_said_not_to_think_is_told_nothing_of_it(gemini):
     assert "generationConfig" not in body
 
 
-async def test_results_and_what_follows_them_are_one_user_content(gemini, tmp_path):
+async def test_tool_results_and_following_messages_merge_into_one_user_content(gemini, tmp_path):
     (tmp_path / "pic").write_bytes(b"png")
     (tmp_path / "doc").write_bytes(b"pdf")
     picture = ImageBlock(asset_id="pic", media_type="image/png")
@@ -293,7 +295,7 @@ async def test_results_and_what_follows_them_are_one_user_content(gemini, tmp_pa
     assert problems("gemini", body) == []
 
 
-async def test_a_history_that_begins_with_an_answer_is_introduced(gemini):
+async def test_history_starting_with_assistant_message_gets_leading_user_content(gemini):
     body = await gemini(ModelReply(text="x")).sent(
         messages=(AssistantMessage(content=(TextBlock("ok"),)), user_text("a"))
     )
@@ -301,7 +303,7 @@ async def test_a_history_that_begins_with_an_answer_is_introduced(gemini):
     assert [content["role"] for content in body["contents"]] == ["user", "model", "user"]
 
 
-async def test_nothing_empty_is_sent(gemini):
+async def test_empty_messages_are_not_sent(gemini):
     folded = CompactionBlock(data={"type": "compaction"}, text="old")
     body = await gemini(ModelReply(text="x")).sent(
         messages=(
@@ -316,7 +318,7 @@ async def test_nothing_empty_is_sent(gemini):
     assert body == {"contents": [{"role": "user", "parts": [{"text": "a"}]}]}
 
 
-async def test_a_longer_history_begins_like_the_shorter_one(gemini):
+async def test_longer_history_serializes_with_shorter_one_as_prefix(gemini):
     first = (user_text("a"), AssistantMessage(content=(TextBlock("ok"), CALL)), RESULT)
     later = (*first, AssistantMessage(content=(TextBlock("b"),)), user_text("c"))
     client = gemini(ModelReply(text="x"), ModelReply(text="x"))

@@ -68,23 +68,23 @@ def converted(schema):
         ),
     ],
 )
-def test_what_has_no_word_is_said_otherwise_or_left_out(schema, expected):
+def test_unsupported_schema_keywords_are_converted_or_dropped(schema, expected):
     assert converted(schema) == expected
 
 
 @pytest.mark.parametrize("schema", [{}, True, {"description": "Anything."}])
-def test_what_may_be_anything_has_types_to_choose_from(schema):
+def test_schema_without_type_becomes_choice_of_types(schema):
     types = [option["type"] for option in converted(schema)["anyOf"]]
 
     assert types == ["STRING", "NUMBER", "BOOLEAN", "OBJECT"]
 
 
 @pytest.mark.parametrize("schema", [{}, {"type": "object"}, {"type": "object", "properties": {}}])
-def test_a_tool_without_parameters_has_no_schema(schema):
+def test_tool_without_parameters_has_no_schema(schema):
     assert parameters_schema(schema) is None
 
 
-def test_references_are_put_in_their_place_and_loops_end():
+def test_references_are_inlined_and_recursion_ends():
     schema = {
         "$defs": {
             "Tree": {
@@ -105,7 +105,7 @@ def test_references_are_put_in_their_place_and_loops_end():
     }
 
 
-def test_alternatives_of_an_object_leave_every_property_open():
+def test_object_alternatives_are_merged_into_one_property_list():
     schema = {
         "type": "object",
         "properties": {"path": {"type": "string"}},
@@ -119,7 +119,7 @@ def test_alternatives_of_an_object_leave_every_property_open():
     assert parameters_schema(schema)["required"] == ["path"]
 
 
-def test_definitions_that_double_themselves_end():
+def test_exponential_definitions_terminate():
     doubling = {
         f"d{n}": {"properties": {c: {"$ref": f"#/$defs/d{n + 1}"} for c in "abcd"}}
         for n in range(20)
@@ -143,7 +143,7 @@ class Report(BaseModel):
     note: str | None = None
 
 
-def test_an_answer_is_held_to_what_pydantic_writes():
+def test_pydantic_schema_converts_to_response_schema():
     assert response_schema(Report.model_json_schema()) == {
         "type": "OBJECT",
         "properties": {
@@ -238,7 +238,7 @@ def complaints(schema):
 
 @settings(max_examples=size(60, 400))
 @given(schema=SCHEMAS)
-def test_whatever_is_converted_holds_only_what_gemini_takes(schema):
+def test_any_schema_converts_to_supported_keywords_only(schema):
     whole = schema if isinstance(schema, dict) else {"properties": {"p": schema}}
     parameters = parameters_schema(whole) or {"type": "OBJECT"}
 

@@ -58,7 +58,7 @@ def call(name="read", **arguments):
     return {"name": name, "args": arguments}
 
 
-async def test_every_signature_comes_back_on_its_part(gemini):
+async def test_signature_is_sent_back_on_its_part(gemini):
     parts = [
         {"text": "plan", "thought": True},
         {"text": "ned", "thought": True, "thoughtSignature": "of a thought"},
@@ -75,7 +75,7 @@ async def test_every_signature_comes_back_on_its_part(gemini):
 @pytest.mark.parametrize(
     "before", [{"text": "Hello."}, {"functionCall": {"name": "ls", "args": {}}}]
 )
-async def test_a_signature_at_the_end_comes_back_there(gemini, before):
+async def test_signature_at_end_is_sent_back_at_end(gemini, before):
     end = {"text": "", "thoughtSignature": SIGNATURE}
     first, last = await parts_after(gemini, before, end)
 
@@ -83,7 +83,7 @@ async def test_a_signature_at_the_end_comes_back_there(gemini, before):
     assert before.items() <= first.items()
 
 
-async def test_text_that_is_signed_at_its_start_stays_one_text(gemini):
+async def test_text_split_by_signature_is_one_text(gemini):
     parts = [{"text": "Hel", "thoughtSignature": "s"}, {"text": "lo"}]
     client = gemini(streamed(*map(chunk, parts), chunk(finishReason="STOP")))
     assembler = Assembler()
@@ -97,13 +97,13 @@ async def test_text_that_is_signed_at_its_start_stays_one_text(gemini):
     ]
 
 
-async def test_a_call_without_an_id_goes_back_without_one(gemini):
+async def test_call_without_id_is_sent_back_without_id(gemini):
     parts = [{"functionCall": call(p=1), "thoughtSignature": SIGNATURE}]
 
     assert await parts_after(gemini, *parts) == parts
 
 
-async def test_a_first_call_without_a_signature_says_so_to_models_that_look(gemini):
+async def test_unsigned_first_call_gets_skip_marker_for_validating_models(gemini):
     calls = [{"functionCall": call(p=1)}, {"functionCall": call(p=2)}]
 
     assert await parts_after(gemini, *calls) == [
@@ -117,7 +117,7 @@ async def test_a_first_call_without_a_signature_says_so_to_models_that_look(gemi
 @pytest.mark.parametrize(
     "then", ["work/gemini-3-pro-preview", "work/gemini-3.1-flash-lite", "work/gemini-flash-latest"]
 )
-async def test_another_model_gets_no_signature_of_this_one(gemini, then):
+async def test_other_model_does_not_get_signature(gemini, then):
     parts = [
         {"text": "so", "thoughtSignature": SIGNATURE},
         {"functionCall": {"id": "g1", **call(p=1)}, "thoughtSignature": SIGNATURE},
@@ -129,7 +129,7 @@ async def test_another_model_gets_no_signature_of_this_one(gemini, then):
     ]
 
 
-async def test_a_preview_of_the_same_model_reads_its_signatures(gemini):
+async def test_preview_of_same_model_gets_signature(gemini):
     parts = [{"functionCall": {"id": "g1", **call(p=1)}, "thoughtSignature": SIGNATURE}]
 
     assert await parts_after(gemini, *parts, then="work/models/gemini-3-flash-preview-09") == parts
@@ -160,7 +160,7 @@ async def test_a_preview_of_the_same_model_reads_its_signatures(gemini):
         ),
     ],
 )
-async def test_what_is_not_gemini_s_is_not_sent_to_it(gemini, thinking, model):
+async def test_foreign_or_damaged_signature_is_not_sent_to_gemini(gemini, thinking, model):
     made = ToolCallBlock(id="g1", name="read", arguments={"p": 1})
     answer = AssistantMessage(content=(TextBlock("so"), thinking, made), model=model)
     body = await gemini(ModelReply(text="x")).sent(
@@ -174,7 +174,7 @@ async def test_what_is_not_gemini_s_is_not_sent_to_it(gemini, thinking, model):
 
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "gemini"])
-async def test_what_gemini_sealed_is_not_sent_to_others(http, serve, gemini, kind):
+async def test_gemini_signature_is_not_sent_to_other_services(http, serve, gemini, kind):
     answer = AssistantMessage(
         content=(
             ThinkingBlock(
@@ -198,7 +198,7 @@ async def test_what_gemini_sealed_is_not_sent_to_others(http, serve, gemini, kin
     assert problems(kind, body) == []
 
 
-async def test_a_run_with_tools_sends_each_signature_back(http, serve):
+async def test_run_with_tools_sends_each_signature_back(http, serve):
     service = serve(
         ModelReply(thinking="hm", signature="one", calls=[("echo", {"text": "a"}), ("echo", {})]),
         ModelReply(thinking="so", signature="two", calls=[("echo", {"text": "b"})]),
@@ -239,7 +239,7 @@ def runs(draw):
 
 @settings(max_examples=size(40, 200))
 @given(run=runs())
-def test_pieces_come_back_as_they_were_and_cover_the_whole(run):
+def test_packed_signatures_round_trip_and_split_covers_whole_text(run):
     length, pieces = run
     seal = unpack_signatures(pack_signatures("text", length, pieces))
 
@@ -253,7 +253,7 @@ def test_pieces_come_back_as_they_were_and_cover_the_whole(run):
 
 @settings(max_examples=size(40, 200))
 @given(st.one_of(st.text(), st.text().map(lambda text: f"gemini:{text}")))
-def test_what_somebody_wrote_is_no_seal_or_a_sound_one(text):
+def test_any_text_unpacks_to_none_or_valid_signatures(text):
     seal = unpack_signatures(text)
 
     assert (

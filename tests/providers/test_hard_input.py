@@ -44,36 +44,36 @@ LINE_CHARS = size(500_000, 5_000_000)
 CALLS = [("echo", {"text": "a"}), ("echo", {"text": "b"})]
 
 
-# -- much
+# -- long streams
 
 
 @pytest.mark.parametrize("what", ["text", "thinking", "calls"])
-async def test_a_long_stream_cut_anywhere_is_exact(either, what):
+async def test_long_stream_cut_at_random_is_decoded_exactly(either, what):
     client = either()
     words = "".join(f"{n} {{ü}} \u2028\U0001f600\n" for n in range(PIECES // 3))
-    body = _stream(client.kind, _saying(what, words, width=len(words) // PIECES + 1))
+    body = _stream(client.kind, _reply_with(what, words, width=len(words) // PIECES + 1))
     client.service.replies.append(RawReply(pieces=list(cut(body, random.Random(7), most=9_000))))
 
-    assert await _heard(client, what) == words
+    assert await _content_of_answer(client, what) == words
 
 
 @pytest.mark.parametrize("what", ["text", "calls"])
-async def test_one_line_of_megabytes_is_exact(either, what):
+async def test_line_of_megabytes_is_decoded_exactly(either, what):
     client = either()
     words = "ä€x\\" * (LINE_CHARS // 4)
-    body = _stream(client.kind, _saying(what, words))
+    body = _stream(client.kind, _reply_with(what, words))
     pieces = [body[at : at + 65_521] for at in range(0, len(body), 65_521)]
     client.service.replies.append(RawReply(pieces=pieces))
 
-    assert await _heard(client, what) == words
+    assert await _content_of_answer(client, what) == words
 
 
-def _saying(what, words, width=0):
-    told = {"calls": [("echo", {"text": words})]} if what == "calls" else {what: words}
-    return ModelReply(**told, delta_chars=width)
+def _reply_with(what, words, width=0):
+    reply = {"calls": [("echo", {"text": words})]} if what == "calls" else {what: words}
+    return ModelReply(**reply, delta_chars=width)
 
 
-async def _heard(client, what):
+async def _content_of_answer(client, what):
     async with asyncio.timeout(60):
         events = await client.ask()
     done_of(events)
@@ -123,7 +123,7 @@ asyncio.run(main(json.loads(sys.argv[1])))
 """
 
 
-def test_a_long_stream_costs_little_memory():
+def test_long_stream_uses_little_memory():
     """Peak memory of a process that discards the events, for all formats."""
     say = ModelReply(thinking="hmmm " * (PIECES // 2), text="word " * (PIECES // 2), delta_chars=5)
     with FakeService([ModelReply(text="x")] * len(KINDS)) as service:
@@ -145,7 +145,7 @@ def test_a_long_stream_costs_little_memory():
     assert grown_kb < (100_000 if IS_WHOLE else 20_000)
 
 
-# -- without an end
+# -- endless streams
 
 
 class _Endless(Sequence[bytes]):
@@ -173,7 +173,7 @@ def _endless(kind):
     return _Endless(events[:first], events[first])
 
 
-async def test_thinking_without_an_end_ends_with_an_abort(either):
+async def test_abort_ends_endless_thinking(either):
     client, signal = either(), AbortSignal()
     client.service.replies.append(RawReply(pieces=_endless(client.kind)))
     heard, last = 0, None
@@ -189,7 +189,7 @@ async def test_thinking_without_an_end_ends_with_an_abort(either):
     assert last.error.kind == "aborted"
 
 
-async def test_thinking_without_an_end_ends_with_the_time_for_the_whole(either):
+async def test_request_timeout_ends_endless_thinking(either):
     client = either()
     client.service.replies.append(RawReply(pieces=_endless(client.kind), gap_s=0.005))
     error = await client.error(request_timeout_s=0.1, timeouts=short())
@@ -197,7 +197,7 @@ async def test_thinking_without_an_end_ends_with_the_time_for_the_whole(either):
     assert "whole" in error.message
 
 
-# -- twice, or not at all
+# -- duplicate or missing ids
 
 
 def _same_ids(payload):
@@ -211,7 +211,7 @@ def _same_ids(payload):
         call["id"] = "call_same"
 
 
-def _whole_pieces(payload):
+def _repeated_ids(payload):
     """Servers that send id and name with each piece of a call, and an empty piece at the end."""
     for choice in payload.get("choices", ()):
         for call in choice["delta"].get("tool_calls", ()):
@@ -226,14 +226,14 @@ def _no_ids(payload):
             at.pop(name, None)
 
 
-@pytest.mark.parametrize("change", [_same_ids, _whole_pieces, _no_ids])
-async def test_calls_are_told_apart_whatever_their_ids(either, change):
+@pytest.mark.parametrize("change", [_same_ids, _repeated_ids, _no_ids])
+async def test_tool_calls_with_same_or_missing_ids_stay_distinct(either, change):
     """Two calls in one answer, and two in the next."""
     client, tool = either(), Tool()
     body = _stream(client.kind, ModelReply(text="I look.", calls=CALLS, delta_chars=4), change)
     client.service.replies += [RawReply(body=body), RawReply(body=body), ModelReply(text="Fine.")]
     run = await run_loop(
-        _stream_fn(client.kind, client.service, client.http), "go", context=_with(tool)
+        _stream_fn(client.kind, client.service, client.http), "go", context=_context_with(tool)
     )
 
     assert isinstance(run.outcome, Done)
@@ -241,11 +241,11 @@ async def test_calls_are_told_apart_whatever_their_ids(either, change):
     _assert_sound(client.kind, client.service.requests, run.new)
 
 
-async def test_an_answer_that_holds_nothing_leaves_history_sendable(either):
+async def test_empty_answer_leaves_history_sendable(either):
     client = either(*[ModelReply()] * 10)
     stream_fn = _stream_fn(client.kind, client.service, client.http)
     first = await run_loop(
-        stream_fn, "go", context=_with(Tool()), config=LoopConfig(model="work/m")
+        stream_fn, "go", context=_context_with(Tool()), config=LoopConfig(model="work/m")
     )
     client.service.replies[len(client.service.requests) :] = [ModelReply(text="Fine.")]
     context = Context(system_prompt="s", messages=first.new)
@@ -255,7 +255,7 @@ async def test_an_answer_that_holds_nothing_leaves_history_sendable(either):
     _assert_sound(client.kind, client.service.requests, [*first.new, *second.new])
 
 
-# -- of the wrong kind
+# -- wrong types
 
 _NAMES = st.sampled_from(["type", "text", "id", "error", "index", "name"])
 VALUES = st.recursive(
@@ -268,7 +268,7 @@ ALL = ModelReply(text="I look.", thinking="hm", calls=CALLS, delta_chars=6)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_wrong_types_break_neither_the_stream_nor_history(kind):
+def test_wrong_json_types_break_neither_stream_nor_history(kind):
     """Replaces parts of a good answer by any JSON, then sends another prompt."""
     payloads = _payloads(kind, ALL)
     places = [(at, path) for at, payload in enumerate(payloads) for path in _paths(payload)]
@@ -283,7 +283,7 @@ def test_wrong_types_break_neither_the_stream_nor_history(kind):
             for (at, path), value in wrong:
                 changed[at] = _replaced(changed[at], path, value)
             body = b"".join(_event(kind, payload) for payload in changed)
-            runner.run(_survives(kind, service, http, body))
+            runner.run(_assert_next_prompt_works(kind, service, http, body))
 
         try:
             tried()
@@ -291,12 +291,12 @@ def test_wrong_types_break_neither_the_stream_nor_history(kind):
             runner.run(http.aclose())
 
 
-async def _survives(kind, service, http, body):
+async def _assert_next_prompt_works(kind, service, http, body):
     before = len(service.requests)
     service.replies[before:] = [RawReply(body=body), *[ModelReply(text="Fine.")] * 9]
     stream_fn = _stream_fn(kind, service, http)
     first = await run_loop(
-        stream_fn, "go", context=_with(Tool()), config=LoopConfig(model="work/m")
+        stream_fn, "go", context=_context_with(Tool()), config=LoopConfig(model="work/m")
     )
     context = Context(system_prompt="s", messages=first.new)
     second = await run_loop(stream_fn, "go on", context=context, config=LoopConfig(model="work/m"))
@@ -306,7 +306,7 @@ async def _survives(kind, service, http, body):
     _assert_sound(kind, service.requests[before:], [*first.new, *second.new])
 
 
-# -- the parts
+# -- helpers
 
 
 def _stream_fn(kind, service, http):
@@ -326,7 +326,7 @@ def _stream_fn(kind, service, http):
     return watched
 
 
-def _with(tool):
+def _context_with(tool):
     return Context(system_prompt="s", tools=[tool])
 
 
@@ -345,7 +345,7 @@ def _payloads(kind, say):
 
 
 def _event(kind, payload):
-    # Half of a surrogate pair stays what JSON allows: an escape.
+    # JSON encodes a lone surrogate as an escape.
     line = json.dumps(payload)
     return f"{line}\n".encode() if kind in JSON_LINES else f"data: {line}\n\n".encode()
 

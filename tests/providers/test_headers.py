@@ -4,7 +4,7 @@ from dirge_py.providers.client import bearer_header, request_headers
 from dirge_py.types.errors import ProviderError
 
 
-def test_later_layers_win_however_they_are_written():
+def test_later_headers_override_earlier_ones_in_any_case():
     assert request_headers({"Accept": "a", "x-b": "1"}, {"ACCEPT": "b"}) == {
         "user-agent": "dirge",
         "accept": "b",
@@ -12,7 +12,7 @@ def test_later_layers_win_however_they_are_written():
     }
 
 
-def test_a_list_of_betas_grows():
+def test_anthropic_beta_headers_are_joined():
     assert request_headers({"anthropic-beta": "a"}, {"Anthropic-Beta": "b,c"}) == {
         "user-agent": "dirge",
         "anthropic-beta": "a,b,c",
@@ -20,7 +20,7 @@ def test_a_list_of_betas_grows():
 
 
 @pytest.mark.parametrize("key", ["sk-secret\n", "sk-sécret", "sk-\x00secret"])
-def test_a_key_that_cannot_be_sent_is_in_no_error(key):
+def test_unsendable_key_error_does_not_show_key(key):
     with pytest.raises(ProviderError) as refused:
         request_headers(bearer_header(key))
 

@@ -53,7 +53,7 @@ def settings(tmp_path: Path) -> Path:
     return file
 
 
-async def test_a_model_of_an_installed_type_answers(install: Install, settings: Path) -> None:
+async def test_model_of_installed_provider_type_answers(install: Install, settings: Path) -> None:
     install()
 
     async with Agent.from_config(settings) as agent:
@@ -73,7 +73,7 @@ async def test_a_model_of_an_installed_type_answers(install: Install, settings: 
         ),
     ],
 )
-def test_an_entry_point_is_a_function_a_provider_or_a_module(
+def test_entry_point_may_be_function_provider_or_module(
     install: Install, code: str, target: str
 ) -> None:
     install(code, target)
@@ -81,7 +81,7 @@ def test_an_entry_point_is_a_function_a_provider_or_a_module(
     assert find_provider("acme").name == "acme"
 
 
-def test_settings_are_read_without_importing_the_package(install: Install, settings: Path) -> None:
+def test_settings_load_without_importing_provider_package(install: Install, settings: Path) -> None:
     install("raise RuntimeError('imported')")
 
     assert load(path=settings).providers["work"].type == "acme"
@@ -96,7 +96,7 @@ def test_settings_are_read_without_importing_the_package(install: Install, setti
         ("", "acme_dirge:make", "no attribute 'make'"),
     ],
 )
-def test_a_broken_package_is_a_notice_and_other_models_still_work(
+def test_broken_provider_package_gives_notice_and_other_models_work(
     install: Install, settings: Path, code: str, target: str, why: str
 ) -> None:
     install(code, target)
@@ -110,7 +110,7 @@ def test_a_broken_package_is_a_notice_and_other_models_still_work(
     assert models.resolve("other/m2")[0] == "other/m2"
 
 
-def test_the_doctor_warns_about_a_broken_package(install: Install, settings: Path) -> None:
+def test_doctor_warns_about_broken_provider_package(install: Install, settings: Path) -> None:
     install("import there_is_no_such_module")
     environment = {"DIRGE_LOCAL_SERVERS": ""}
     config = load(environment=environment, path=settings)
@@ -124,7 +124,7 @@ def test_the_doctor_warns_about_a_broken_package(install: Install, settings: Pat
     assert (found.state, "there_is_no_such_module" in found.words) == ("warning", True)
 
 
-async def test_a_package_that_fails_to_make_its_stream_is_an_error_of_the_run(
+async def test_provider_package_that_fails_at_start_is_run_error(
     install: Install, settings: Path
 ) -> None:
     install("def make(settings, http): raise ValueError('no region')")
@@ -135,7 +135,7 @@ async def test_a_package_that_fails_to_make_its_stream_is_an_error_of_the_run(
     assert "no region" in str(outcome)
 
 
-def test_a_package_in_the_project_is_no_provider(
+def test_provider_package_in_project_folder_is_not_loaded(
     install: Install, settings: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     project = tmp_path / "project"
@@ -146,12 +146,12 @@ def test_a_package_in_the_project_is_no_provider(
             load(path=settings)
 
 
-def test_a_type_that_nobody_installed_is_refused_with_all_types(settings: Path) -> None:
+def test_unknown_provider_type_is_config_error(settings: Path) -> None:
     with pytest.raises(ConfigError, match="no provider type `acme`"):
         load(path=settings)
 
 
-def test_without_a_working_folder_the_type_is_refused_as_well(
+def test_unknown_provider_type_is_config_error_without_working_folder(
     tmp_path: Path, settings: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "gone").mkdir()

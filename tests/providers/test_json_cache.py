@@ -8,7 +8,7 @@ from tests.support.fake_service import ModelReply
 from tests.support.provider_client import KEY, READ
 
 
-def test_what_is_asked_for_again_is_made_once_and_forgotten_when_it_is_not() -> None:
+def test_json_cache_keeps_messages_of_last_request_only() -> None:
     json_cache, made = JsonCache(), []
     first, second = user_text("a"), user_text("a")
 
@@ -24,7 +24,7 @@ def test_what_is_asked_for_again_is_made_once_and_forgotten_when_it_is_not() -> 
     assert [id(each) for each in made] == [id(first), id(second), id(first)]
 
 
-async def test_a_longer_history_begins_with_the_same_bytes(openai) -> None:
+async def test_longer_history_begins_with_same_bytes(openai) -> None:
     client = openai(ModelReply(text="ok"), ModelReply(text="ok"))
     settings = ProviderSettings(alias="work", type="openai", base_url=client.url, api_key=KEY)
     stream = find_provider("openai").make(settings, client.http)

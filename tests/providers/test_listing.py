@@ -22,7 +22,7 @@ JSON = st.recursive(
 
 
 @given(JSON, st.sampled_from(WIRES))
-def test_whatever_comes_is_a_list_of_ids_or_none(body: Any, wire: str) -> None:
+def test_any_json_parses_to_model_ids_or_value_error(body: Any, wire: str) -> None:
     try:
         ids = parse_model_ids(body, wire=wire)
     except ValueError:
@@ -41,18 +41,18 @@ def test_whatever_comes_is_a_list_of_ids_or_none(body: Any, wire: str) -> None:
         ("ollama", {"models": [{"name": "a:7b", "model": "a:7b"}]}, ["a:7b"]),
     ],
 )
-def test_each_format_has_its_own_list(wire: str, body: Any, ids: list[str]) -> None:
+def test_model_list_of_each_format_is_parsed(wire: str, body: Any, ids: list[str]) -> None:
     assert parse_model_ids(body, wire=wire) == ids
 
 
 @pytest.mark.parametrize("body", [None, "text", {}, [[]], {"data": [{"id": 1}]}])
-def test_what_is_no_list_is_said_to_be_none(body: Any) -> None:
+def test_body_without_model_list_is_value_error(body: Any) -> None:
     with pytest.raises(ValueError, match="not a list of models"):
         parse_model_ids(body, wire="openai")
 
 
 @pytest.mark.parametrize("version", ["", "/v1beta", "/v1beta/"])
-async def test_a_version_behind_the_address_is_not_doubled(
+async def test_version_in_base_url_is_not_doubled(
     http: HttpClient, serve: Callable[..., FakeService], version: str
 ) -> None:
     service = serve(RawReply(body='{"models": [{"name": "models/a"}]}'))
@@ -65,7 +65,7 @@ async def test_a_version_behind_the_address_is_not_doubled(
 
 
 @pytest.mark.parametrize("wire", WIRES)
-async def test_a_key_that_cannot_be_sent_is_in_no_error(http: HttpClient, wire: str) -> None:
+async def test_unsendable_key_error_does_not_show_key(http: HttpClient, wire: str) -> None:
     settings = ProviderSettings(
         alias="w", type=wire, base_url="http://127.0.0.1:9", api_key="sk-se\ncret"
     )

@@ -1,4 +1,4 @@
-"""Every wire format against aimock, a model server by others."""
+"""Every wire format against aimock, a third-party model server."""
 
 from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack
@@ -25,7 +25,7 @@ CHUNKS = ("-c", "7")
 
 @pytest.fixture(scope="module")
 def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """`servers(*flags)`: the address of a server with these flags, started once."""
+    """Returns `servers(*flags)`: the address of a server with these flags, started once."""
     running: dict[tuple[str, ...], str] = {}
     with ExitStack() as stack:
 
@@ -38,7 +38,7 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         yield server
 
 
-def speaking(http: HttpClient, kind: str, url: str) -> StreamFn:
+def make_stream_fn(http: HttpClient, kind: str, url: str) -> StreamFn:
     base = url + WIRE_FORMATS[kind].base_path
     settings = ProviderSettings(alias="work", type=kind, base_url=base, api_key="k")
     return find_provider(kind).make(settings, http)
@@ -52,12 +52,12 @@ async def http() -> AsyncIterator[HttpClient]:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_a_tool_is_called_and_its_result_answered(
+async def test_mock_server_runs_tool_call_and_answers_after_result(
     http: HttpClient, servers: Any, kind: str
 ) -> None:
     tool = Tool()
     run = await run_loop(
-        speaking(http, kind, servers(*CHUNKS)),
+        make_stream_fn(http, kind, servers(*CHUNKS)),
         "weather",
         context=Context(system_prompt="s", tools=[tool]),
         config=LoopConfig(model="work/m"),
@@ -71,12 +71,12 @@ async def test_a_tool_is_called_and_its_result_answered(
 
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "ollama"])
-async def test_thinking_is_told_apart_from_the_answer(
+async def test_thinking_is_separate_from_answer_text(
     http: HttpClient, servers: Any, kind: str
 ) -> None:
     """Except Ollama: the server uses another service's name for `thinking`."""
     run = await run_loop(
-        speaking(http, kind, servers(*CHUNKS)),
+        make_stream_fn(http, kind, servers(*CHUNKS)),
         "weather",
         context=Context(system_prompt="s", tools=[Tool()]),
         config=LoopConfig(model="work/m", thinking_level="low"),
@@ -98,10 +98,10 @@ async def test_thinking_is_told_apart_from_the_answer(
     ],
     ids=lambda value: value[0].removeprefix("--chaos-") if isinstance(value[0], str) else "",
 )
-async def test_its_faults_are_known(
+async def test_mock_server_faults_map_to_error_kinds(
     http: HttpClient, servers: Any, kind: str, flags: tuple[str, ...], expected: tuple[str, Any]
 ) -> None:
-    stream_fn = speaking(http, kind, servers(*flags))
+    stream_fn = make_stream_fn(http, kind, servers(*flags))
     context = LlmContext(system_prompt="s", messages=[user_text("hello")])
     events = [e async for e in stream_fn(context, StreamOptions(model="work/m"), AbortSignal())]
 

@@ -23,7 +23,7 @@ def decoded(stream, cuts=()):
 
 @settings(max_examples=size(60, 400))
 @given(objects=LINES, end=st.sampled_from(["\n", "\r\n", "\n\n"]), data=st.data())
-def test_every_line_comes_once_in_order_however_it_was_cut(objects, end, data):
+def test_lines_are_decoded_once_in_order_at_any_cut(objects, end, data):
     text = "".join(json.dumps(each, ensure_ascii=False) + end for each in objects)
     stream = text.encode("utf-8", errors="replace")
     cuts = data.draw(st.sets(st.integers(0, len(stream)), max_size=20))
@@ -37,13 +37,13 @@ def test_every_line_comes_once_in_order_however_it_was_cut(objects, end, data):
 
 @settings(max_examples=size(60, 400))
 @given(stream=st.binary(max_size=60), data=st.data())
-def test_any_bytes_give_the_same_lines_however_they_were_cut(stream, data):
+def test_any_bytes_decode_to_same_lines_at_any_cut(stream, data):
     cuts = data.draw(st.sets(st.integers(0, len(stream)), max_size=8))
 
     assert decoded(stream, cuts) == decoded(stream)
 
 
-def test_the_last_line_need_not_end():
+def test_last_line_without_newline_is_decoded():
     decoder = NdjsonDecoder()
 
     assert [text for _, text in decoder.feed(b'\xef\xbb\xbf{"a": 1}\r\n\r\n{"b"')] == ['{"a": 1}']
@@ -52,7 +52,7 @@ def test_the_last_line_need_not_end():
     assert decoder.close() == []
 
 
-def test_a_line_without_end_is_given_up():
+def test_line_beyond_limit_is_error():
     decoder = NdjsonDecoder(limit=10)
     decoder.feed(b"12345\n123456")
 

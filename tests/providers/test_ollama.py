@@ -69,7 +69,7 @@ def refusal(status, words):
     return RawReply(status=status, body=json.dumps({"error": words}), headers=JSON)
 
 
-async def test_the_least_request(ollama):
+async def test_minimal_request_has_default_members(ollama):
     client = ollama(ModelReply(text="x"))
     body = await client.sent()
 
@@ -87,7 +87,7 @@ async def test_the_least_request(ollama):
     assert client.service.requests[0].path == "/api/chat"
 
 
-async def test_history_has_calls_as_objects_and_results_by_name(ollama):
+async def test_history_is_sent_with_calls_as_objects_and_results_by_name(ollama):
     history = (
         user_text("look"),
         AssistantMessage(
@@ -121,7 +121,7 @@ async def test_history_has_calls_as_objects_and_results_by_name(ollama):
     assert body["tools"] == [{"type": "function", "function": function}]
 
 
-async def test_thinking_of_another_service_stays_at_home(ollama):
+async def test_thinking_of_another_service_is_not_sent(ollama):
     answer = AssistantMessage(
         content=(ThinkingBlock(text="sealed", signature="s"), TextBlock("Yes.")), model="claude/x"
     )
@@ -132,7 +132,7 @@ async def test_thinking_of_another_service_stays_at_home(ollama):
     assert body["messages"][2] == {"role": "assistant", "content": "Yes."}
 
 
-async def test_pictures_go_beside_the_text(ollama, tmp_path):
+async def test_images_are_sent_in_images_member(ollama, tmp_path):
     (tmp_path / "shot").write_bytes(b"png")
     history = (
         UserMessage(content=(TextBlock("What is this?"), PICTURE)),
@@ -149,7 +149,7 @@ async def test_pictures_go_beside_the_text(ollama, tmp_path):
     assert (result["role"], shown["role"], shown["images"]) == ("tool", "user", [encoded])
 
 
-async def test_a_picture_that_is_gone_is_told_in_words(ollama, tmp_path):
+async def test_missing_image_is_replaced_by_text(ollama, tmp_path):
     message = UserMessage(content=(PICTURE,))
     body = await ollama(ModelReply(text="x")).sent(
         messages=(message,), asset_dir=str(tmp_path), system=""
@@ -171,7 +171,7 @@ async def test_a_picture_that_is_gone_is_told_in_words(ollama, tmp_path):
         ("work/gpt-oss:20b", "off", None),
     ],
 )
-async def test_levels_of_thinking(ollama, model, level, think):
+async def test_thinking_level_is_translated_per_model(ollama, model, level, think):
     body = await ollama(ModelReply(text="x")).sent(model=model, thinking_level=level)
 
     assert body.get("think") == think
@@ -180,10 +180,10 @@ async def test_levels_of_thinking(ollama, model, level, think):
 @pytest.mark.parametrize(
     "words", ['"m" does not support thinking', 'think value "low" is not supported for this model']
 )
-async def test_a_model_that_cannot_think_answers_without(ollama, words):
+async def test_model_without_thinking_support_is_retried_without_thinking(ollama, words):
     client = ollama(refusal(400, words), ModelReply(text="one"), ModelReply(text="two"))
     stream = find_provider("ollama").make(settings_of(client), client.http)
-    answers = [await asked(stream, "work/m"), await asked(stream, "work/m")]
+    answers = [await ask_model(stream, "work/m"), await ask_model(stream, "work/m")]
 
     assert [text_of(events) for events in answers] == ["one", "two"]
     assert [seen.json["think"] for seen in client.service.requests] == [True, False, False]
@@ -193,13 +193,13 @@ def settings_of(client):
     return ProviderSettings(alias="work", type="ollama", base_url=client.url)
 
 
-async def asked(stream, model):
+async def ask_model(stream, model):
     context = LlmContext(system_prompt="", messages=(user_text("hello"),))
     options = StreamOptions(model=model, thinking_level="high")
     return [event async for event in stream(context, options, AbortSignal())]
 
 
-async def test_limits_are_sent_where_they_are_known(ollama):
+async def test_token_limits_are_sent_only_if_known(ollama):
     def profile(model):
         return ModelProfile(window_tokens=32_768)
 
@@ -214,11 +214,11 @@ async def test_limits_are_sent_where_they_are_known(ollama):
 @pytest.mark.parametrize(
     ("setting", "sent"), [("0", "0"), ("5m", "5m"), ("-1", -1), ("300", 300), ("-1m", "-1m")]
 )
-async def test_how_long_a_model_stays_loaded(ollama, setting, sent):
+async def test_keep_alive_setting_is_sent(ollama, setting, sent):
     assert (await ollama(ModelReply(text="x")).sent(keep_alive=setting))["keep_alive"] == sent
 
 
-async def test_an_answer_is_held_to_a_schema(ollama):
+async def test_response_schema_is_sent_as_format(ollama):
     schema = {"type": "object", "properties": {"ok": {"type": "boolean"}}}
     asked_for = ResponseSchema(name="verdict", schema=schema)
 
@@ -229,17 +229,17 @@ async def test_an_answer_is_held_to_a_schema(ollama):
     ("choice", "offered"),
     [("auto", ["read", "ls"]), ("required", ["read", "ls"]), (NamedTool("ls"), ["ls"])],
 )
-async def test_a_choice_of_tools_is_what_is_offered(ollama, choice, offered):
+async def test_named_tool_choice_offers_only_that_tool(ollama, choice, offered):
     body = await ollama(ModelReply(text="x")).sent(tools=(READ, LS), tool_choice=choice)
 
     assert [tool["function"]["name"] for tool in body["tools"]] == offered
 
 
-async def test_no_tools_are_offered_where_none_may_be_called(ollama):
+async def test_tool_choice_none_offers_no_tools(ollama):
     assert "tools" not in await ollama(ModelReply(text="x")).sent(tools=(READ,), tool_choice="none")
 
 
-async def test_a_key_is_sent_only_where_there_is_one(ollama):
+async def test_authorization_header_is_sent_only_with_key(ollama):
     client = ollama(ModelReply(text="x"), ModelReply(text="x"))
     await client.ask(key=None)
     await client.ask(key="sk-cloud")
@@ -250,14 +250,14 @@ async def test_a_key_is_sent_only_where_there_is_one(ollama):
     assert first.headers["accept"] == "application/x-ndjson"
 
 
-def test_a_server_on_another_machine_needs_no_key():
+def test_remote_ollama_server_needs_no_key():
     entry = {"type": "ollama", "base_url": "http://10.0.0.5:11434", "allow_insecure": True}
     access = provider_access(Config.model_validate({"providers": {"lan": entry}}), "lan")
 
     assert (access.base_url, access.api_key) == ("http://10.0.0.5:11434", None)
 
 
-async def test_an_answer_with_everything(ollama):
+async def test_streamed_answer_yields_thinking_text_calls_and_usage(ollama):
     say = ModelReply(text="Yes.", thinking="hm", calls=[("read", {"path": "ä"}), ("ls", {})])
     events = await ollama(say).ask()
 
@@ -272,7 +272,7 @@ async def test_an_answer_with_everything(ollama):
     assert (done.stop_reason, done.usage) == ("toolUse", Usage(input=10, output=5))
 
 
-async def test_ids_are_made_up_and_never_used_twice(ollama):
+async def test_generated_tool_call_ids_are_unique_across_answers(ollama):
     client = ollama(*[ModelReply(calls=[("read", {}), ("read", {})])] * 2)
     first = [call_id for call_id, _, _ in calls_of(await client.ask())]
     content = tuple(ToolCallBlock(id=call_id, name="read", arguments={}) for call_id in first)
@@ -283,7 +283,7 @@ async def test_ids_are_made_up_and_never_used_twice(ollama):
     assert len({*first, *second}) == 4
 
 
-async def test_an_id_of_the_server_is_kept_unless_history_has_it(ollama):
+async def test_tool_call_id_from_server_is_kept_unless_history_has_it(ollama):
     client = ollama(
         lines(
             chat_line(tool_calls=[called("read", {}, id="call_a")]),
@@ -300,13 +300,13 @@ async def test_an_id_of_the_server_is_kept_unless_history_has_it(ollama):
     assert ids[1] == "call_b"
 
 
-async def test_arguments_that_come_as_text_are_taken_as_text(ollama):
+async def test_string_arguments_are_kept_as_text(ollama):
     events = await ollama(lines(chat_line("stop", tool_calls=[called("read", '{"a": 1}')]))).ask()
 
     assert calls_of(events)[0][2] == '{"a": 1}'
 
 
-async def test_an_answer_in_one_piece_is_an_answer(ollama):
+async def test_unstreamed_json_answer_is_parsed(ollama):
     whole = chat_line("stop", content="All of it.") | {"prompt_eval_count": 3}
     events = await ollama(RawReply(body=json.dumps([whole]), headers=JSON)).ask()
 
@@ -314,23 +314,23 @@ async def test_an_answer_in_one_piece_is_an_answer(ollama):
     assert done_of(events).usage == Usage(input=3)
 
 
-async def test_counts_that_do_not_come_are_not_made_up(ollama):
+async def test_missing_token_counts_give_no_usage(ollama):
     assert done_of(await ollama(lines(chat_line("stop", content="x"))).ask()).usage is None
 
 
-async def test_an_answer_that_was_cut_says_so(ollama):
+async def test_truncated_answer_has_stop_reason_length(ollama):
     assert done_of(await ollama(ModelReply(text="x", stop="length")).ask()).stop_reason == "length"
 
 
 @pytest.mark.parametrize("reason", ["load", "unload"])
-async def test_a_model_that_was_only_loaded_is_asked_again(ollama, reason):
+async def test_answer_that_only_loads_model_is_retryable(ollama, reason):
     error = await ollama(lines(chat_line(reason, content=""))).error()
 
     assert error.is_retryable
     assert "answered nothing" in error.message
 
 
-async def test_an_error_in_the_middle_keeps_the_text(ollama):
+async def test_error_mid_stream_keeps_text(ollama):
     broken = lines(chat_line(content="so far"), {"error": "an error was encountered while running"})
     events = await ollama(broken).ask()
 
@@ -395,7 +395,7 @@ FAILURES = [
 
 
 @pytest.mark.parametrize(("status", "words", "kind", "hint"), FAILURES)
-async def test_errors_say_what_to_do(ollama, status, words, kind, hint):
+async def test_error_hint_says_what_to_do(ollama, status, words, kind, hint):
     error = await ollama(refusal(status, words)).error(model="work/llama9")
 
     assert (error.kind, error.status) == (kind, status)
@@ -407,14 +407,14 @@ async def test_errors_say_what_to_do(ollama, status, words, kind, hint):
     ("words", "kind", "hint"),
     [(words, kind, hint) for status, words, kind, hint in FAILURES if status not in {401, 404}],
 )
-async def test_errors_inside_an_answer_say_the_same(ollama, words, kind, hint):
+async def test_error_mid_stream_has_same_hint(ollama, words, kind, hint):
     error = await ollama(lines({"error": words})).error(model="work/llama9")
 
     assert error.kind == kind
     assert hint in error.hint
 
 
-async def test_a_server_that_does_not_run_can_be_started(openai):
+async def test_refused_connection_to_ollama_suggests_ollama_serve(openai):
     error = await openai().error(base_url="http://127.0.0.1:1/v1")
     message = explain_error(error, model="m", base_url="")
 
@@ -447,7 +447,7 @@ VALUES = st.recursive(
         max_size=4,
     )
 )
-def test_no_line_of_a_stranger_breaks_the_reader(payloads):
+def test_any_json_line_is_parsed_without_exception(payloads):
     answer = OllamaParser(frozenset(), "x")
     events = [event for payload in payloads for event in answer.event("", payload)]
     ids = [call_id for call_id, _, _ in calls_of(events)]

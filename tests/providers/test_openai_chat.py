@@ -53,7 +53,7 @@ def body(model="gpt-4o", *, messages=HELLO, tools=(), official=True, **options):
     return chat_request(model_call(context, model=model, base_url=base_url, **options))
 
 
-async def test_a_whole_answer_arrives_in_order(openai):
+async def test_streamed_answer_yields_thinking_text_calls_and_usage_in_order(openai):
     say = ModelReply(
         text="Hello.",
         thinking="hm",
@@ -71,7 +71,7 @@ async def test_a_whole_answer_arrives_in_order(openai):
     assert events.index(ThinkingEnd()) == 2
 
 
-async def test_the_request_is_what_the_protocol_says(openai):
+async def test_request_has_path_headers_and_body_of_chat_completions(openai):
     client = openai(ModelReply(text="x"))
     await client.ask(tools=[READ], model="work/some/model", option_headers={"X-Extra": "1"})
 
@@ -100,14 +100,14 @@ async def test_the_request_is_what_the_protocol_says(openai):
     }
 
 
-async def test_the_key_of_a_call_beats_the_configured_one(openai):
+async def test_api_key_of_call_overrides_configured_key(openai):
     client = openai(ModelReply(text="x"))
     await client.ask(key="configured", api_key="of the call")
 
     assert client.service.requests[0].headers["authorization"] == "Bearer of the call"
 
 
-async def test_interleaved_calls_are_told_apart(openai):
+async def test_interleaved_calls_are_separated_by_index(openai):
     events = await openai(
         lines(
             piece(index=0, id="a", name="read"),
@@ -123,7 +123,7 @@ async def test_interleaved_calls_are_told_apart(openai):
     assert calls_of(events) == [("a", "read", '{"x": 1}'), ("b", "ls", '{"y": 2}')]
 
 
-async def test_calls_without_ids_get_one_each(openai):
+async def test_calls_without_ids_get_distinct_ids(openai):
     events = await openai(
         lines(piece("{}", index=0, name="read"), piece("{}", index=1, name="ls"), delta("stop"))
     ).ask()
@@ -133,7 +133,7 @@ async def test_calls_without_ids_get_one_each(openai):
     assert done_of(events).stop_reason == "toolUse"
 
 
-async def test_calls_that_all_claim_to_be_the_first_are_told_apart_by_id(openai):
+async def test_calls_with_same_index_are_separated_by_id(openai):
     events = await openai(
         lines(
             piece('{"x": 1}', index=0, id="a", name="read"),
@@ -145,7 +145,7 @@ async def test_calls_that_all_claim_to_be_the_first_are_told_apart_by_id(openai)
     assert calls_of(events) == [("a", "read", '{"x": 1}'), ("b", "read", '{"y": 2}')]
 
 
-async def test_calls_without_a_number_are_told_apart(openai):
+async def test_calls_without_index_are_separated_by_id(openai):
     events = await openai(
         lines(
             piece('{"x":', id="a", name="read"),
@@ -158,7 +158,7 @@ async def test_calls_without_a_number_are_told_apart(openai):
     assert calls_of(events) == [("a", "read", '{"x": 1}'), ("b", "ls", "{}")]
 
 
-async def test_an_id_of_history_is_not_used_again(openai):
+async def test_tool_call_id_used_in_history_is_replaced(openai):
     call = ToolCallBlock(id="call_0", name="read", arguments={})
     history = (
         user_text("a"),
@@ -170,7 +170,7 @@ async def test_an_id_of_history_is_not_used_again(openai):
     assert calls_of(events)[0][0] != "call_0"
 
 
-async def test_arguments_that_are_an_object_are_taken_whole(openai):
+async def test_arguments_sent_as_object_are_parsed(openai):
     call = {"index": 0, "id": "a", "function": {"name": "read", "arguments": {"p": 1}}}
     events = await openai(lines(delta(tool_calls=[call]), delta("tool_calls"))).ask()
 
@@ -178,7 +178,7 @@ async def test_arguments_that_are_an_object_are_taken_whole(openai):
 
 
 @pytest.mark.parametrize("field", ["reasoning_content", "reasoning"])
-async def test_thinking_is_read_under_both_names(openai, field):
+async def test_thinking_is_read_from_reasoning_and_reasoning_content(openai, field):
     events = await openai(lines(delta(**{field: "hm"}), delta(content="x"), delta("stop"))).ask()
 
     assert (thinking_of(events), text_of(events)) == ("hm", "x")
@@ -193,27 +193,27 @@ async def test_thinking_sent_under_both_names_is_read_once(openai):
 @pytest.mark.parametrize(
     ("finish", "reason"), [("stop", "stop"), ("length", "length"), ("?", "stop")]
 )
-async def test_the_stop_reason_is_kept(openai, finish, reason):
+async def test_stop_reason_is_mapped(openai, finish, reason):
     events = await openai(ModelReply(text="x", stop=finish)).ask()
 
     assert done_of(events).stop_reason == reason
 
 
-async def test_a_filtered_answer_is_refused_and_keeps_its_text(openai):
+async def test_filtered_answer_is_refusal_and_keeps_text(openai):
     events = await openai(ModelReply(text="so far", stop="content_filter")).ask()
 
     assert text_of(events) == "so far"
     assert (events[-1].error.kind, events[-1].error.is_retryable) == ("refused", False)
 
 
-async def test_a_refusal_is_read_and_named(openai):
+async def test_refusal_text_is_shown_in_error(openai):
     events = await openai(lines(delta(refusal="I will not."), delta("stop"))).ask()
 
     assert text_of(events) == "I will not."
     assert "I will not." in events[-1].error.message
 
 
-async def test_an_error_in_the_stream_has_its_kind(openai):
+async def test_error_mid_stream_maps_to_kind(openai):
     error = {"error": {"message": "Rate limit exceeded, retry_after: 3", "code": 429}}
     events = await openai(lines(delta(content="half"), error)).ask()
 
@@ -222,13 +222,13 @@ async def test_an_error_in_the_stream_has_its_kind(openai):
     assert (last.kind, last.phase, last.retry_after_s) == ("rate_limit", "stream", 3.0)
 
 
-async def test_an_end_without_done_is_an_end(openai):
+async def test_stream_without_done_marker_ends_normally(openai):
     events = await openai(lines(delta(content="x"), delta("stop"), done=False)).ask()
 
     assert done_of(events).stop_reason == "stop"
 
 
-async def test_an_answer_in_one_piece_is_taken(openai):
+async def test_unstreamed_json_answer_is_parsed(openai):
     call = {"id": "a", "type": "function", "function": {"name": "read", "arguments": "{}"}}
     message = {"role": "assistant", "content": "Hi.", "tool_calls": [call]}
     whole = {
@@ -244,7 +244,7 @@ async def test_an_answer_in_one_piece_is_taken(openai):
     assert done_of(events).usage == Usage(input=3, output=2)
 
 
-async def test_no_message_is_no_request(openai):
+async def test_call_without_messages_is_error_and_sends_nothing(openai):
     client = openai()
     error = await client.error(messages=())
 
@@ -252,14 +252,14 @@ async def test_no_message_is_no_request(openai):
     assert client.service.requests == []
 
 
-async def test_a_missing_key_names_its_variable(openai):
+async def test_missing_api_key_error_names_its_variable(openai):
     error = await openai().error(base_url="", key=None)
 
     assert error.kind == "auth"
     assert "OPENAI_API_KEY" in error.hint
 
 
-async def test_a_service_of_ones_own_needs_no_key(openai):
+async def test_custom_base_url_needs_no_key(openai):
     client = openai(ModelReply(text="x"))
     await client.ask(key=None)
 
@@ -277,29 +277,29 @@ async def test_a_service_of_ones_own_needs_no_key(openai):
         ("xhigh", "high"),
     ],
 )
-def test_a_level_of_thinking_is_an_effort(level, effort):
+def test_thinking_level_is_sent_as_reasoning_effort(level, effort):
     assert body("gpt-5", thinking_level=level).get("reasoning_effort") == effort
 
 
-def test_models_that_do_not_think_are_not_asked_to():
+def test_model_without_thinking_gets_no_reasoning_effort():
     assert "reasoning_effort" not in body("gpt-4o", thinking_level="high")
 
 
-def test_a_compatible_server_is_asked_for_whatever_model():
+def test_compatible_server_gets_reasoning_effort_for_any_model():
     assert body("qwen", official=False, thinking_level="high")["reasoning_effort"] == "high"
 
 
-def test_models_that_refuse_tools_while_thinking_are_told_not_to():
+def test_model_that_refuses_tools_while_thinking_gets_effort_none():
     assert body("gpt-5.5", tools=[READ])["reasoning_effort"] == "none"
     assert body("gpt-5.5", thinking_level="xhigh")["reasoning_effort"] == "xhigh"
 
 
-def test_the_limit_has_the_name_each_side_knows():
+def test_output_limit_is_max_completion_tokens_for_openai_and_max_tokens_for_others():
     assert body(max_output_tokens=9)["max_completion_tokens"] == 9
     assert body(official=False, max_output_tokens=9)["max_tokens"] == 9
 
 
-def test_history_takes_the_shape_of_the_protocol(tmp_path):
+def test_history_is_sent_as_chat_messages(tmp_path):
     (tmp_path / "pic").write_bytes(b"png")
     picture = ImageBlock(asset_id="pic", media_type="image/png")
     call = ToolCallBlock(id="c1", name="read", arguments={"p": "ä"})
@@ -346,7 +346,7 @@ def test_history_takes_the_shape_of_the_protocol(tmp_path):
     ]
 
 
-def test_a99_documents_of_results_follow_in_a_user_message(tmp_path):
+def test_a99_documents_of_tool_results_follow_in_user_message(tmp_path):
     (tmp_path / "doc").write_bytes(b"pdf")
     document = DocumentBlock(asset_id="doc", media_type="application/pdf", name="a.pdf")
     call = ToolCallBlock(id="c1", name="read", arguments={})
@@ -367,7 +367,7 @@ def test_a99_documents_of_results_follow_in_a_user_message(tmp_path):
     assert "you cannot read it" in shown_to("qwen3")["content"][1]["text"]
 
 
-def test_a_picture_that_cannot_be_read_is_said_to_be_missing(tmp_path):
+def test_unreadable_image_is_replaced_by_text(tmp_path):
     picture = ImageBlock(asset_id="../secret", media_type="image/png")
     written = body(messages=(UserMessage(content=(picture,)),))
 
@@ -376,7 +376,7 @@ def test_a_picture_that_cannot_be_read_is_said_to_be_missing(tmp_path):
     assert "can no longer be read" in part["text"]
 
 
-async def test_half_a_surrogate_pair_can_be_sent(openai):
+async def test_lone_surrogate_is_sent_as_question_mark(openai):
     sent = await openai(ModelReply(text="x")).sent(messages=(user_text("a\ud800b"),))
 
     assert sent["messages"][-1]["content"] == "a?b"

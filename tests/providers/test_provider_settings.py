@@ -18,7 +18,7 @@ from dirge_py.types.llm import StreamOptions
         "http://model.localhost/v1",
     ],
 )
-def test_https_and_this_machine_are_accepted(url):
+def test_https_and_loopback_urls_are_accepted(url):
     check_base_url(url)
 
 
@@ -40,43 +40,43 @@ def test_https_and_this_machine_are_accepted(url):
         "",
     ],
 )
-def test_other_addresses_are_refused(url):
+def test_insecure_or_malformed_urls_are_rejected(url):
     with pytest.raises(ConfigError):
         check_base_url(url)
 
 
-def test_plain_http_elsewhere_needs_a_word():
+def test_plain_http_to_remote_host_needs_allow_insecure():
     check_base_url("http://192.168.1.2/v1", allow_insecure=True)
 
 
-def test_a_key_is_in_no_repr():
+def test_repr_of_settings_hides_key_and_headers():
     settings = ProviderSettings(alias="a", type="openai", api_key="secret", headers={"x": "secret"})
 
     assert "secret" not in repr(settings)
 
 
-def test_only_the_alias_is_cut_from_a_model():
+def test_model_id_drops_only_the_alias():
     assert model_id("work/qwen/q3") == "qwen/q3"
     assert model_id("bare") == "bare"
 
 
-def test_every_named_provider_can_be_had():
+def test_every_provider_name_is_found():
     assert [find_provider(name).name for name in provider_names()] == list(provider_names())
 
 
-def test_an_unknown_provider_is_a_configuration_error():
+def test_unknown_provider_is_config_error():
     with pytest.raises(ConfigError, match="nonesuch"):
         find_provider("nonesuch")
 
 
 @pytest.mark.parametrize("name", ["openai", "anthropic"])
-def test_a_bad_address_is_refused_before_any_call(name):
+def test_bad_base_url_is_rejected_when_provider_is_made(name):
     settings = ProviderSettings(alias="a", type=name, base_url="http://example.com")
     with pytest.raises(ConfigError):
         find_provider(name).make(settings, HttpClient())
 
 
-def test_no_repr_of_a_call_s_options_shows_its_key():
+def test_repr_of_stream_options_hides_key_and_headers():
     options = StreamOptions(model="a/m", api_key="sk-secret", headers={"x-key": "also secret"})
 
     assert "secret" not in repr(options)

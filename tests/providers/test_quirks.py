@@ -86,7 +86,7 @@ OFF = {"thinking": {"type": "disabled"}}
         ),
     ],
 )
-def test_a_thinking_level_is_what_the_service_calls_it(service, level, members):
+def test_thinking_level_uses_members_of_service(service, level, members):
     asked = {"thinking", "reasoning", "reasoning_effort", KWARGS}
     body = sent(service, thinking_level=level)
 
@@ -109,7 +109,7 @@ def test_a_thinking_level_is_what_the_service_calls_it(service, level, members):
         ("mistral", "mistral-medium-3-5", "low", "high"),
     ],
 )
-def test_a_model_that_differs_gets_a_word_it_knows(service, model, level, word):
+def test_thinking_level_uses_effort_word_model_knows(service, model, level, word):
     assert sent(service, model=model, thinking_level=level).get("reasoning_effort") == word
 
 
@@ -124,23 +124,23 @@ def test_a_model_that_differs_gets_a_word_it_knows(service, model, level, word):
         ("xai", "max_completion_tokens"),
     ],
 )
-def test_the_limit_has_the_name_the_service_knows(service, field):
+def test_output_limit_uses_field_name_of_service(service, field):
     body = sent(service, max_output_tokens=7)
 
     assert {n: body[n] for n in body if n.startswith("max_")} == {field: 7}
 
 
-def test_counts_are_asked_for_where_they_do_not_come_unasked():
+def test_usage_is_requested_except_from_mistral():
     asking = {s.type for s in SERVICES if "stream_options" in sent(s.type)}
 
     assert {s.type for s in SERVICES} - asking == {"mistral"}
 
 
-def test_everybody_but_openai_itself_has_a_system_prompt():
+def test_system_prompt_role_is_system_for_all_services():
     assert {sent(s.type)["messages"][0]["role"] for s in SERVICES} == {"system"}
 
 
-def test_ids_of_calls_have_the_length_that_mistral_wants_and_stay_what_they_are():
+def test_mistral_call_ids_have_nine_characters_and_stay_stable():
     native = ToolCallBlock(id="aB3xK9mP2", name="read", arguments={})
     history = (user_text("a"), answer(CALL, native), RESULT)
     first = sent("mistral", *history)["messages"]
@@ -161,7 +161,7 @@ THOUGHT = ThinkingBlock(text="hm")
     ("service", "name"),
     [("deepseek", "reasoning_content"), ("glm", "reasoning_content"), ("vllm", "reasoning")],
 )
-def test_thinking_goes_back_to_who_wants_it_and_thought_it(service, name):
+def test_thinking_is_sent_back_only_to_service_that_wants_and_made_it(service, name):
     own, foreign = answer(THOUGHT, CALL), answer(THOUGHT, CALL, model="other/m")
 
     assert sent(service, user_text("a"), own, RESULT)["messages"][2][name] == "hm"
@@ -169,7 +169,7 @@ def test_thinking_goes_back_to_who_wants_it_and_thought_it(service, name):
     assert back == ""
 
 
-def test_deepseek_gets_the_member_in_every_answer_of_history():
+def test_deepseek_gets_reasoning_content_in_every_assistant_message():
     history = (user_text("a"), answer(CALL), RESULT, answer(TextBlock("ok")), user_text("b"))
     written = sent("deepseek", *history)["messages"]
 
@@ -177,7 +177,7 @@ def test_deepseek_gets_the_member_in_every_answer_of_history():
 
 
 @pytest.mark.parametrize("service", ["groq", "cerebras", "mistral", "xai", "lmstudio", "openai"])
-def test_thinking_does_not_go_back_to_others(service):
+def test_thinking_is_not_sent_back_to_services_without_support(service):
     written = sent(service, user_text("a"), answer(THOUGHT, CALL), RESULT)["messages"][2]
 
     assert written.keys() == {"role", "content", "tool_calls"}
@@ -192,12 +192,12 @@ def test_thinking_does_not_go_back_to_others(service):
         (NamedTool("read"), {"type": "function", "function": {"name": "read"}}),
     ],
 )
-def test_a_choice_of_tools_is_sent(choice, written):
+def test_tool_choice_is_sent(choice, written):
     assert sent("groq", tool_choice=choice).get("tool_choice") == written
     assert "tool_choice" not in sent("groq", tool_choice=choice, tools=())
 
 
-def test_deepseek_does_not_think_where_it_must_call():
+def test_deepseek_thinking_is_off_when_tool_choice_is_required():
     free = sent("deepseek", tool_choice="none", thinking_level="high")
     forced = sent("deepseek", tool_choice="required", thinking_level="high")
 
@@ -205,7 +205,7 @@ def test_deepseek_does_not_think_where_it_must_call():
     assert "reasoning_effort" not in forced
 
 
-def test_a_schema_is_asked_for_as_the_service_can():
+def test_response_schema_is_sent_as_service_supports_it():
     held = sent("xai", response_schema=SCHEMA)
     body = sent("deepseek", response_schema=SCHEMA)
 
@@ -235,14 +235,14 @@ CLOSED = {
         ({"type": "array", "items": {"type": "string"}}, False),
     ],
 )
-def test_strictness_is_asked_for_only_where_it_would_not_be_refused(schema, strict):
+def test_strict_schema_is_requested_only_if_schema_qualifies(schema, strict):
     wanted = ResponseSchema(name="n", schema=schema)
 
     format_ = sent("openai", response_schema=wanted)["response_format"]
     assert format_["json_schema"]["strict"] is strict
 
 
-def test_a_limit_leaves_room_for_thinking():
+def test_thinking_allowance_is_added_to_output_limit():
     profile = find_model_profile("deepseek", "deepseek-v4-pro")
     thinking = sent("deepseek", profile=profile, thinking_level="high", max_output_tokens=1000)
 
@@ -250,7 +250,7 @@ def test_a_limit_leaves_room_for_thinking():
     assert sent("deepseek", profile=profile, max_output_tokens=1000)["max_tokens"] == 1000
 
 
-def test_members_of_a_model_s_requests_are_merged_with_what_is_asked_for():
+def test_body_members_of_model_are_merged_into_request():
     quirks = Quirks(
         system_role="user",
         body_of={"a/": {"reasoning": {"exclude": True}, "provider": {"sort": "price"}}},
@@ -263,14 +263,14 @@ def test_members_of_a_model_s_requests_are_merged_with_what_is_asked_for():
     assert body["messages"][0]["role"] == "user"
 
 
-def test_openrouter_is_asked_to_cache_what_is_not_cached_unasked():
+def test_openrouter_caching_is_requested_only_where_not_automatic():
     asked = sent("openrouter", model="anthropic/claude-sonnet-5")
 
     assert asked["cache_control"] == {"type": "ephemeral"}
     assert "cache_control" not in sent("openrouter", model="deepseek/deepseek-v4-flash")
 
 
-def test_requests_with_the_same_beginning_have_one_key_for_the_cache():
+def test_requests_with_same_beginning_share_prompt_cache_key():
     def key(*messages, **more):
         return sent("mistral", *messages, **more)["prompt_cache_key"]
 
@@ -280,7 +280,7 @@ def test_requests_with_the_same_beginning_have_one_key_for_the_cache():
     assert "prompt_cache_key" not in sent("groq", *said)
 
 
-def test_openai_itself_is_given_a_key_for_the_cache_and_those_who_follow_it_are_not():
+def test_prompt_cache_key_is_sent_to_openai_and_not_to_compatible_servers():
     asked = LlmContext(system_prompt="Be brief.", messages=(user_text("hi"),))
     bodies = [
         chat_request(model_call(asked, base_url=base_url))
@@ -289,7 +289,7 @@ def test_openai_itself_is_given_a_key_for_the_cache_and_those_who_follow_it_are_
     assert ["prompt_cache_key" in body for body in bodies] == [True, False]
 
 
-def test_what_changes_every_day_is_not_in_the_key():
+def test_volatile_part_of_system_prompt_is_not_in_cache_key():
     asked = [
         LlmContext(system_prompt=SystemText(f"Be brief. It is {day}.", 9), messages=(), tools=())
         for day in ("Monday", "Tuesday")
@@ -320,7 +320,7 @@ def test_what_changes_every_day_is_not_in_the_key():
         ),
     ],
 )
-async def test_what_openrouter_says_that_a_call_cost_is_taken_for_it(openai, told, charged_usd):
+async def test_openrouter_reported_cost_is_used(openai, told, charged_usd):
     last = {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}
     answered = chunks({**last, "usage": {**COUNTS, **told}})
     usage = done_of(await openai(answered).ask(quirks=QUIRKS["openrouter"])).usage
@@ -331,7 +331,7 @@ async def test_what_openrouter_says_that_a_call_cost_is_taken_for_it(openai, tol
     assert others.charged_usd is None
 
 
-async def test_a_service_is_spoken_to_as_it_wants_by_its_type_alone(http, serve):
+async def test_provider_type_alone_selects_service_quirks(http, serve):
     service = serve(chunks(delta("stop", content="hi")))
     entry = ProviderEntry(type="deepseek", base_url=service.url("openai"), api_key_env="WORK_KEY")
     config = Config(providers={"work": entry})
@@ -359,14 +359,14 @@ def delta(finish=None, **fields):
     return {"choices": [{"index": 0, "delta": fields, "finish_reason": finish}]}
 
 
-async def test_comments_that_keep_a_connection_open_are_no_answer(openai):
+async def test_sse_comments_are_ignored(openai):
     waiting = ("OPENROUTER PROCESSING", "OPENROUTER PROCESSING")
     events = await openai(chunks(delta("stop", content="hi"), comments=waiting)).ask()
 
     assert text_of(events) == "hi"
 
 
-async def test_thinking_under_several_names_is_heard_once(openai):
+async def test_thinking_sent_under_several_names_is_read_once(openai):
     details = [{"type": "reasoning.text", "text": "hm", "index": 0}]
     events = await openai(
         chunks(
@@ -378,7 +378,7 @@ async def test_thinking_under_several_names_is_heard_once(openai):
     assert thinking_of(events) == "hm"
 
 
-async def test_openrouters_details_go_back_as_they_came(openai):
+async def test_openrouter_reasoning_details_are_sent_back_unchanged(openai):
     client = openai(
         chunks(
             delta(reasoning_details=[{"type": "reasoning.text", "text": "h", "index": 0}]),
@@ -417,14 +417,14 @@ async def test_openrouters_details_go_back_as_they_came(openai):
 
 
 @pytest.mark.parametrize("signature", ["sealed by Anthropic", "[not json", '{"a": 1}', "[1]"])
-def test_a_signature_of_another_make_is_no_detail(signature):
+def test_foreign_signature_is_not_sent_as_reasoning_details(signature):
     thought = ThinkingBlock(text="hm", signature=signature)
     written = sent("openrouter", user_text("a"), answer(thought, CALL), RESULT)["messages"][2]
 
     assert "reasoning_details" not in written
 
 
-def test_details_go_back_to_the_model_that_thought_them_alone():
+def test_reasoning_details_are_sent_back_only_to_same_model():
     thought = ThinkingBlock(text="hm", signature='[{"type": "reasoning.text", "text": "hm"}]')
     asked = (user_text("a"), answer(thought, CALL, model="work/maker/m"), RESULT)
     same, other = (sent("openrouter", *asked, model=m)["messages"][2] for m in ("maker/m", "b/m"))
@@ -433,7 +433,7 @@ def test_details_go_back_to_the_model_that_thought_them_alone():
     assert "reasoning_details" not in other
 
 
-async def test_mistrals_parts_are_told_apart(openai):
+async def test_mistral_content_parts_split_into_thinking_and_text(openai):
     thinking = {"type": "thinking", "thinking": [{"type": "text", "text": "hm"}], "closed": True}
     text = {"type": "text", "text": "hi"}
     events = await openai(chunks(delta(content=[thinking]), delta("stop", content=[text]))).ask()
@@ -442,7 +442,7 @@ async def test_mistrals_parts_are_told_apart(openai):
     assert events.index(ThinkingEnd()) < len(events) - 2
 
 
-async def test_an_error_inside_a_choice_is_an_error(openai):
+async def test_error_inside_choice_is_error(openai):
     error = {"code": 502, "message": "Upstream went away"}
     choice = {"index": 0, "delta": {}, "error": error}
     events = await openai(chunks(delta(content="half"), {"choices": [choice]})).ask()
@@ -459,7 +459,7 @@ async def test_an_error_inside_a_choice_is_an_error(openai):
         ("sensitive", "refused"),
     ],
 )
-async def test_a_failure_told_as_a_reason_is_one(openai, reason, kind):
+async def test_finish_reason_that_means_failure_is_error(openai, reason, kind):
     assert (await openai(chunks(delta(reason, content="x"))).error()).kind == kind
 
 
@@ -491,13 +491,13 @@ COUNTS = {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15}
         ),
     ],
 )
-async def test_counts_are_found_where_services_put_them(openai, last, usage):
+async def test_usage_is_read_from_each_services_place(openai, last, usage):
     events = await openai(chunks({**delta("stop", content="x"), **last})).ask()
 
     assert done_of(events).usage == usage
 
 
-async def test_counts_inside_a_choice_are_found(openai):
+async def test_usage_inside_choice_is_read(openai):
     choice = {"index": 0, "delta": {"content": "x"}, "finish_reason": "stop", "usage": COUNTS}
 
     assert done_of(await openai(chunks({"choices": [choice]})).ask()).usage == Usage(
@@ -505,7 +505,7 @@ async def test_counts_inside_a_choice_are_found(openai):
     )
 
 
-async def test_a_whole_message_behind_its_pieces_is_not_thought_twice(openai):
+async def test_final_full_message_does_not_repeat_thinking(openai):
     message = {"content": "hi", "reasoning_content": "hm"}
     last = {"choices": [{"index": 0, "delta": {}, "message": message, "finish_reason": "stop"}]}
     events = await openai(chunks(delta(reasoning_content="hm"), delta(content="hi"), last)).ask()

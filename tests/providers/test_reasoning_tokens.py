@@ -64,7 +64,7 @@ def gemini() -> RawReply:
         ("gemini", gemini),
     ],
 )
-async def test_reasoning_tokens_are_a_part_of_the_output(
+async def test_reasoning_tokens_are_included_in_output(
     http: HttpClient,
     serve: Callable[..., FakeService],
     kind: str,
@@ -76,13 +76,13 @@ async def test_reasoning_tokens_are_a_part_of_the_output(
     assert usage is not None and usage.total == 40
 
 
-def test_a_sum_of_usages_adds_their_reasoning_tokens() -> None:
+def test_sum_of_usages_adds_reasoning_tokens() -> None:
     usage = Usage(input=1, output=5, reasoning=3) + Usage(input=1, output=4, reasoning=2)
 
     assert (usage.reasoning, usage.total) == (5, 11)
 
 
-def test_a_session_stores_reasoning_tokens_and_reads_older_records() -> None:
+def test_session_stores_reasoning_tokens_and_reads_older_records() -> None:
     usage = Usage(input=1, output=5, reasoning=3)
 
     assert decode_usage(encode_usage(usage)) == usage

@@ -1,4 +1,4 @@
-"""Recorded answers of servers by others, parsed again.
+"""Recorded answers of third-party servers, parsed again.
 
 `recorded/` holds a run of two turns for each wire format: litellm 1.106 in front of aimock 1.43,
 for Ollama aimock alone. The requests were taken out.
@@ -19,15 +19,15 @@ from tests.support.provider_client import KINDS
 
 FOLDER = Path(__file__).parent / "recorded"
 SHOWS_THINKING = {"anthropic"}
-"""Where the gateway passes on what the model behind it thought."""
+"""The formats in which the gateway passes on thinking."""
 
 
-def test_there_is_a_recording_of_each_format() -> None:
+def test_every_wire_format_has_a_recording() -> None:
     assert {file.stem for file in FOLDER.glob("*.jsonl")} == set(KINDS)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_a_recorded_run_is_read_as_it_was(http: HttpClient, kind: str) -> None:
+async def test_recorded_run_is_parsed_to_same_answers(http: HttpClient, kind: str) -> None:
     settings = ProviderSettings(
         alias="w", type="replay", script=str(FOLDER / f"{kind}.jsonl"), api_key="k"
     )

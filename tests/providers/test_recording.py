@@ -24,13 +24,13 @@ from dirge_py.testing.wire_formats import wire_events
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.errors import ConfigError
 from dirge_py.types.llm import StreamEvent, TextDelta
-from tests.providers.recordings import over
+from tests.providers.recordings import finished_exchanges
 from tests.support.fake_service import FakeService, ModelReply, NoReply, RawReply, ServiceReply, cut
 from tests.support.provider_client import KEY, KINDS, Client, short, text_of
 
 JSON = {"content-type": "application/json"}
 UNKNOWN_KEY = "sk-ant-api03-AbCdEf0123456789AbCdEf"
-"""Nobody told the redactor of it; it only looks like a key."""
+"""Not registered with the redactor; it only looks like a key."""
 
 
 class Recorder:
@@ -54,10 +54,10 @@ class Recorder:
     ) -> RecordedExchange:
         """The recording of one call."""
         await self.client(kind, *replies).ask(**ask)
-        return (await self.over())[-1]
+        return (await self.finished_exchanges())[-1]
 
-    async def over(self) -> list[RecordedExchange]:
-        return await over(self.file)
+    async def finished_exchanges(self) -> list[RecordedExchange]:
+        return await finished_exchanges(self.file)
 
     @property
     def text(self) -> str:
@@ -76,10 +76,12 @@ async def recorder(tmp_path: Path, serve: Callable[..., FakeService]) -> AsyncIt
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_an_exchange_is_written_down_as_it_was(recorder: Recorder, kind: str) -> None:
+async def test_exchange_is_recorded_with_request_pieces_and_end(
+    recorder: Recorder, kind: str
+) -> None:
     client = recorder.client(kind, ModelReply(text="hello there", delta_chars=3))
     await client.ask()
-    await recorder.over()
+    await recorder.finished_exchanges()
 
     head, request, answer, *pieces, end = recorder.lines
     assert head["dirge_recording"] == 1
@@ -93,7 +95,7 @@ async def test_an_exchange_is_written_down_as_it_was(recorder: Recorder, kind: s
     assert times == sorted(times)
 
 
-async def test_the_body_is_recorded_byte_for_byte(recorder: Recorder) -> None:
+async def test_body_is_recorded_byte_for_byte(recorder: Recorder) -> None:
     pieces = [b'data: {"choices": [{"delta": {"content": "h\xc3', b'\xa4"}}]}\n', b"\n"]
     exchange = await recorder.record(RawReply(pieces=[*pieces, b"data: [DONE]\n\n"], gap_s=0.02))
 
@@ -102,7 +104,7 @@ async def test_the_body_is_recorded_byte_for_byte(recorder: Recorder) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_the_key_is_nowhere(recorder: Recorder, kind: str) -> None:
+async def test_secrets_are_redacted_from_recording(recorder: Recorder, kind: str) -> None:
     echo = json.dumps({"error": {"message": f"bad key {KEY}"}})
     headers = {**JSON, "set-cookie": "session=hidden", "x-echo": KEY, "openai-organization": "acme"}
     client = recorder.client(kind, RawReply(status=401, body=echo, headers=headers))
@@ -110,7 +112,7 @@ async def test_the_key_is_nowhere(recorder: Recorder, kind: str) -> None:
 
     for secret in (KEY, "hidden", "my-own-gateway-token", "acme"):
         assert secret not in recorder.text
-    [exchange] = await recorder.over()
+    [exchange] = await recorder.finished_exchanges()
     assert exchange.status == 401
     assert b"bad key [redacted]" in exchange.pieces[0]
     assert exchange.headers["x-echo"] == "[redacted]"
@@ -119,7 +121,7 @@ async def test_the_key_is_nowhere(recorder: Recorder, kind: str) -> None:
 @pytest.mark.parametrize("secret", [KEY, UNKNOWN_KEY])
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("width", [1, 3, 11])
-async def test_a_secret_that_a_model_spells_in_pieces_is_taken_out(
+async def test_secret_split_across_stream_pieces_is_redacted(
     recorder: Recorder, kind: str, secret: str, width: int
 ) -> None:
     say = ModelReply(text=f"I saw {secret}, and more.", delta_chars=width, cut_seed=width)
@@ -140,10 +142,10 @@ def played_text(kind: str, exchange: RecordedExchange) -> str:
         finally:
             await http.aclose()
 
-    return text_of(_in_a_loop_of_its_own(play))
+    return text_of(_run_in_own_event_loop(play))
 
 
-def _in_a_loop_of_its_own(play: Callable[[], Any]) -> Any:
+def _run_in_own_event_loop(play: Callable[[], Any]) -> Any:
     with ThreadPoolExecutor(1) as pool:
         return pool.submit(lambda: asyncio.run(play())).result()
 
@@ -153,9 +155,7 @@ def _in_a_loop_of_its_own(play: Callable[[], Any]) -> Any:
     st.integers(0, 10_000),
     st.sampled_from(["data: ", ""]),
 )
-def test_a_body_without_secrets_comes_through_with_its_pieces(
-    texts: list[str], seed: int, lead: str
-) -> None:
+def test_body_without_secrets_keeps_its_pieces(texts: list[str], seed: int, lead: str) -> None:
     body = "".join(
         f"{lead}{json.dumps({'delta': {'content': text}}, ensure_ascii=False)}\n\n"
         for text in texts
@@ -179,7 +179,7 @@ def test_a_body_without_secrets_comes_through_with_its_pieces(
     st.integers(0, 10_000),
 )
 @example(["x", f"{UNKNOWN_KEY} ", f"{UNKNOWN_KEY} ", "hello ", KEY, '"', KEY], 1, 0)
-def test_no_secret_comes_through_however_it_is_cut(words: list[str], width: int, seed: int) -> None:
+def test_secret_in_body_is_redacted_at_any_cut(words: list[str], width: int, seed: int) -> None:
     redact = Redactor([KEY]).redact
     text = "".join(words)
     parts = [text[at : at + width] for at in range(0, len(text), width)]
@@ -198,7 +198,7 @@ def test_no_secret_comes_through_however_it_is_cut(words: list[str], width: int,
     assert said == redact(text)
 
 
-async def test_most_of_an_answer_is_written_before_its_end(recorder: Recorder) -> None:
+async def test_recording_is_written_while_answer_streams(recorder: Recorder) -> None:
     events = wire_events("openai", ModelReply(text="one two three four", delta_chars=4))
     half = [event.encode() for event in events[:5]]
     client = recorder.client("openai", RawReply(pieces=half, gap_s=0.01, then="stall"))
@@ -211,10 +211,10 @@ async def test_most_of_an_answer_is_written_before_its_end(recorder: Recorder) -
             signal.abort()
 
     assert signal.aborted
-    assert (await recorder.over())[0].end == "closed"
+    assert (await recorder.finished_exchanges())[0].end == "closed"
 
 
-async def test_how_it_ended_is_told(recorder: Recorder) -> None:
+async def test_recording_names_how_exchange_ended(recorder: Recorder) -> None:
     half = ModelReply(text="half of it", delta_chars=4, after_bytes=600, then="reset")
     stalled = ModelReply(text="half of it", delta_chars=4, after_bytes=600, then="stall")
     with socket.socket() as free:
@@ -233,36 +233,36 @@ async def test_how_it_ended_is_told(recorder: Recorder) -> None:
     assert ends == ["complete", "dropped", "dropped", "timed out", "timed out", "refused"]
 
 
-async def test_whole_answers_are_recorded_too(recorder: Recorder) -> None:
+async def test_unstreamed_answers_are_recorded(recorder: Recorder) -> None:
     client = recorder.client("openai", RawReply(body=b'{"models": []}', headers=JSON))
     address = f"{client.url}/models?key={KEY}&alt=sse"
     request = HttpRequest("GET", address, {"x-api-key": KEY})
     fetched = await client.http.fetch(request, timeout_s=5)
 
-    [exchange] = await recorder.over()
+    [exchange] = await recorder.finished_exchanges()
     assert fetched.body == b"".join(exchange.pieces) == b'{"models": []}'
     assert (exchange.method, exchange.is_whole, exchange.end) == ("GET", True, "complete")
     assert exchange.url == f"{client.url}/models?key=[key]&alt=sse"
     assert KEY not in recorder.text
 
 
-async def test_exchanges_at_the_same_time_are_told_apart(recorder: Recorder) -> None:
+async def test_concurrent_exchanges_are_recorded_separately(recorder: Recorder) -> None:
     says = [ModelReply(text=f"answer {n} " * 20, delta_chars=5) for n in range(4)]
     clients = [recorder.client("openai", say) for say in says]
     await asyncio.gather(*(client.ask() for client in clients))
 
-    texts = {played_text("openai", exchange) for exchange in await recorder.over()}
+    texts = {played_text("openai", exchange) for exchange in await recorder.finished_exchanges()}
     assert texts == {say.text for say in says}
 
 
-async def test_a_long_history_is_recorded_beside_the_event_loop(recorder: Recorder) -> None:
+async def test_long_history_is_redacted_and_recorded(recorder: Recorder) -> None:
     exchange = await recorder.record(ModelReply(text="ok"), system=f"{KEY} long words " * 20_000)
 
     assert exchange.end == "complete"
     assert recorder.lines[1]["body"]["messages"][0]["content"].count("[redacted]") == 20_000
 
 
-def test_the_file_is_for_its_owner_and_new(tmp_path: Path) -> None:
+def test_recording_file_is_private_and_must_be_new(tmp_path: Path) -> None:
     file = tmp_path / "run.jsonl"
     recording = HttpRecording(file)
     told = recording.open(lambda text: None)
@@ -277,7 +277,7 @@ def test_the_file_is_for_its_owner_and_new(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["nowhere/run.jsonl", ".", "a\0b"])
-def test_a_place_that_cannot_be_written_is_told(
+def test_unwritable_recording_path_is_config_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -286,7 +286,7 @@ def test_a_place_that_cannot_be_written_is_told(
         HttpRecording(name).open(lambda text: None)
 
 
-def test_a_link_in_the_place_of_the_file_is_not_followed(tmp_path: Path) -> None:
+def test_symlink_at_recording_path_is_not_followed(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path / "target")
 
     with pytest.raises(ConfigError):

@@ -37,7 +37,7 @@ from dirge_py.types.llm import (
     ToolCallEnd,
 )
 from dirge_py.types.messages import user_text
-from tests.providers.recordings import over
+from tests.providers.recordings import finished_exchanges
 from tests.support.fake_service import FakeService, ModelReply, NoReply, RawReply, ServiceReply, cut
 from tests.support.provider_client import KINDS, Client, short
 
@@ -88,7 +88,7 @@ class Studio:
         address = ask.get("base_url", client.url)
         client.http = http.of(ProviderSettings(alias="work", type=kind, base_url=address))
         heard = [await client.ask(**ask) for _ in range(times)]
-        await over(self.file)
+        await finished_exchanges(self.file)
         return heard
 
     def player(self, **changes: Any) -> StreamFn:
@@ -111,7 +111,7 @@ async def studio(tmp_path: Path, serve: Callable[..., FakeService]) -> AsyncIter
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_what_was_said_is_said_again(studio: Studio, kind: str) -> None:
+async def test_replay_repeats_recorded_answers(studio: Studio, kind: str) -> None:
     first, second = await studio.record(kind, WEATHER, ModelReply(text="Dry."), times=2)
     player = studio.player()
 
@@ -121,7 +121,7 @@ async def test_what_was_said_is_said_again(studio: Studio, kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_a_call_beyond_the_last_is_told(studio: Studio, kind: str) -> None:
+async def test_replay_beyond_last_answer_is_error(studio: Studio, kind: str) -> None:
     await studio.record(kind, ModelReply(text="x"))
     player = studio.player()
     await studio.play(player)
@@ -145,13 +145,15 @@ async def test_a_call_beyond_the_last_is_told(studio: Studio, kind: str) -> None
         NoReply(then="reset"),
     ],
 )
-async def test_what_broke_breaks_again(studio: Studio, kind: str, reply: ServiceReply) -> None:
+async def test_replay_repeats_recorded_failures(
+    studio: Studio, kind: str, reply: ServiceReply
+) -> None:
     [heard] = await studio.record(kind, reply)
 
     assert pieced(await studio.play(studio.player())) == pieced(heard)
 
 
-async def test_a_refused_connection_is_refused_again(studio: Studio) -> None:
+async def test_replay_repeats_refused_connection(studio: Studio) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         nowhere = f"http://127.0.0.1:{free.getsockname()[1]}/v1"
@@ -161,7 +163,7 @@ async def test_a_refused_connection_is_refused_again(studio: Studio) -> None:
     assert nowhere in str(pieced(heard))
 
 
-async def test_a_silence_that_was_too_long_is_so_again(studio: Studio) -> None:
+async def test_replay_repeats_timeouts(studio: Studio) -> None:
     limits = short(chunk_s=0.1, establish_s=0.1)
     stalled = ModelReply(text="half of it", delta_chars=2, after_bytes=700, then="stall")
     heard = await studio.record("openai", stalled, NoReply(), times=2, timeouts=limits)
@@ -172,7 +174,7 @@ async def test_a_silence_that_was_too_long_is_so_again(studio: Studio) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_a_silence_lasts_until_the_abort(studio: Studio, kind: str) -> None:
+async def test_replayed_stall_lasts_until_abort(studio: Studio, kind: str) -> None:
     whole = "".join(wire_events(kind, ModelReply(text="half of it", delta_chars=2)))
     half = ModelReply(
         text="half of it", delta_chars=2, after_bytes=len(whole) * 2 // 3, then="stall"
@@ -189,7 +191,7 @@ async def test_a_silence_lasts_until_the_abort(studio: Studio, kind: str) -> Non
     assert heard[-1].error.kind == "aborted"
 
 
-async def test_the_answers_of_several_services_come_in_their_order(studio: Studio) -> None:
+async def test_replay_gives_answers_of_several_services_in_order(studio: Studio) -> None:
     await studio.record("openai", ModelReply(text="one"))
     await studio.record("anthropic", ModelReply(text="two"))
     await studio.record("openai", ModelReply(text="three"))
@@ -200,7 +202,7 @@ async def test_the_answers_of_several_services_come_in_their_order(studio: Studi
 
 
 @pytest.mark.parametrize("service", SERVICES, ids=lambda service: service.type)
-async def test_how_a_service_departs_from_its_format_is_kept(
+async def test_replay_keeps_quirks_of_service(
     studio: Studio, serve: Callable[..., FakeService], service: Service
 ) -> None:
     quirks = Quirks(**service.dialect)
@@ -210,13 +212,13 @@ async def test_how_a_service_departs_from_its_format_is_kept(
     client.http = http.of(address)
     await client.ask()
 
-    [exchange] = await over(studio.file)
+    [exchange] = await finished_exchanges(studio.file)
     assert exchange.service["type"] == service.type
     assert Quirks(**exchange.service["dialect"]) == quirks
     assert whole_answer(await studio.play(studio.player()))[0] == "x"
 
 
-async def test_a_call_that_asks_nothing_takes_no_answer(studio: Studio) -> None:
+async def test_aborted_call_uses_up_no_recorded_answer(studio: Studio) -> None:
     await studio.record("openai", ModelReply(text="one"))
     player = studio.player()
     stopped = AbortSignal()
@@ -226,7 +228,7 @@ async def test_a_call_that_asks_nothing_takes_no_answer(studio: Studio) -> None:
     assert whole_answer(await studio.play(player))[0] == "one"
 
 
-async def test_whole_answers_are_given_to_the_same_question(studio: Studio) -> None:
+async def test_unstreamed_answers_are_replayed_by_url(studio: Studio) -> None:
     http = RecordingClient(studio.http, studio.recording, lambda text: text)
     with FakeService([RawReply(body=b"[1]"), RawReply(body=b"[2]")]) as service:
         address = f"http://127.0.0.1:{service.port}"
@@ -255,7 +257,7 @@ def exchange_lines(kind: str, pieces: list[bytes]) -> str:
 @pytest.mark.parametrize("kind", KINDS)
 @settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(seed=st.integers(0, 10_000))
-def test_however_a_body_is_cut_it_says_the_same(tmp_path: Path, kind: str, seed: int) -> None:
+def test_replayed_body_cut_anywhere_gives_same_answer(tmp_path: Path, kind: str, seed: int) -> None:
     body = "".join(wire_events(kind, WEATHER)).encode()
 
     async def play(pieces: list[bytes]) -> Any:
@@ -280,7 +282,7 @@ def make(file: Path) -> StreamFn:
     return find_provider("replay").make(values, HttpClient())
 
 
-async def test_a_torn_last_line_is_passed_over(studio: Studio, tmp_path: Path) -> None:
+async def test_truncated_last_line_of_recording_is_ignored(studio: Studio, tmp_path: Path) -> None:
     await studio.record("openai", ModelReply(text="one two three", delta_chars=4))
     content = studio.file.read_bytes()
     end = content.index(b"thre") + 2
@@ -307,7 +309,7 @@ async def test_a_torn_last_line_is_passed_over(studio: Studio, tmp_path: Path) -
         (exchange_lines("openai", []).replace("200", '"many"'), "line 3: "),
     ],
 )
-def test_what_is_no_recording_is_told_with_its_line(
+def test_invalid_recording_is_config_error_with_line(
     tmp_path: Path, content: str, words: str
 ) -> None:
     file = tmp_path / "run.jsonl"
@@ -320,13 +322,13 @@ def test_what_is_no_recording_is_told_with_its_line(
     assert str(file) in caught.value.message
 
 
-def test_a_recording_that_is_not_there_is_told(tmp_path: Path) -> None:
+def test_missing_recording_file_is_config_error(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="cannot be read"):
         make(tmp_path / "none.jsonl")
 
 
 @pytest.mark.parametrize("wire", ["nonesuch", "", "../x"])
-async def test_an_unknown_wire_format_is_told(tmp_path: Path, wire: str) -> None:
+async def test_unknown_wire_format_in_recording_is_error(tmp_path: Path, wire: str) -> None:
     file = tmp_path / "run.jsonl"
     file.write_text(exchange_lines(wire, [b"x"]))
     events = make(file)(CONTEXT, StreamOptions(model="work/m"), AbortSignal())

@@ -48,13 +48,13 @@ def payloads(say=SAID):
     ]
 
 
-def read(told, taken=frozenset()):
+def read(sent, taken=frozenset()):
     """The events of these payloads."""
     answer = ResponsesParser(taken, "new")
-    return [event for payload in told for event in answer.event("", payload)]
+    return [event for payload in sent for event in answer.event("", payload)]
 
 
-def meant(events):
+def content_of(events):
     """The text and calls of an answer."""
     ends = {event.key: event.arguments for event in events if isinstance(event, ToolCallEnd)}
     seals = [unpack_item(e.signature) for e in events if isinstance(e, ThinkingEnd) and e.signature]
@@ -92,7 +92,7 @@ def called(arguments, call_id="call_x", **members):
     return item("function_call", call_id=call_id, name="read", arguments=arguments, **members)
 
 
-async def test_a_whole_answer_arrives_in_order(responses):
+async def test_streamed_answer_yields_thinking_text_calls_and_usage_in_order(responses):
     say = ModelReply(
         text="Yes.", thinking="hm", signature="gAAA", calls=[("read", {})], usage=(100, 9, 60, 7)
     )
@@ -132,41 +132,41 @@ def is_kind(*words):
     ],
     ids=["pieces", "whole parts", "openings", "whole items", "beginnings", "all but the end"],
 )
-def test_what_a_server_leaves_out_is_taken_from_what_it_tells(left_out):
-    told = payloads()
+def test_missing_events_are_filled_in_from_other_events(left_out):
+    sent = payloads()
 
-    assert meant(read([p for p in told if not left_out(p)])) == meant(read(told))
+    assert content_of(read([p for p in sent if not left_out(p)])) == content_of(read(sent))
 
 
 @pytest.mark.parametrize("output", [[], None, "none"])
-def test_an_end_that_repeats_nothing_ends_what_came(output):
-    told = payloads()
-    last = {**told[-1], "response": {**told[-1]["response"], "output": output}}
+def test_response_completed_without_output_ends_streamed_answer(output):
+    sent = payloads()
+    last = {**sent[-1], "response": {**sent[-1]["response"], "output": output}}
 
-    assert meant(read([*told[:-1], last])) == meant(read(told))
+    assert content_of(read([*sent[:-1], last])) == content_of(read(sent))
 
 
-def test_items_whose_ids_change_from_event_to_event_are_told_apart_by_their_number():
-    told = payloads()
-    for number, payload in enumerate(told):
+def test_items_with_changing_ids_are_matched_by_output_index():
+    sent = payloads()
+    for number, payload in enumerate(sent):
         if "item_id" in payload:
             payload["item_id"] = f"id{number}"
         if "item" in payload:
             payload["item"] = {**payload["item"], "id": f"id{number}"}
-    for number, raw in enumerate(told[-1]["response"]["output"]):
+    for number, raw in enumerate(sent[-1]["response"]["output"]):
         raw["id"] = f"last{number}"
 
-    assert meant(read(told))[:3] == meant(read(payloads()))[:3]
+    assert content_of(read(sent))[:3] == content_of(read(payloads()))[:3]
 
 
 @pytest.mark.parametrize("number", [0, None, "x", []])
-def test_items_that_all_have_one_number_are_told_apart_by_their_ids(number):
-    told = [{**p, "output_index": number} if "output_index" in p else p for p in payloads()]
+def test_items_with_same_output_index_are_matched_by_id(number):
+    sent = [{**p, "output_index": number} if "output_index" in p else p for p in payloads()]
 
-    assert meant(read(told)) == meant(read(payloads()))
+    assert content_of(read(sent)) == content_of(read(payloads()))
 
 
-def test_calls_that_grow_in_turns_are_told_apart():
+def test_interleaved_calls_are_separated():
     name = "response.function_call_arguments.delta"
     events = read(
         [
@@ -182,7 +182,7 @@ def test_calls_that_grow_in_turns_are_told_apart():
     assert calls_of(events) == [("call_a", "read", "{}"), ("call_b", "read", '{"n":2}')]
 
 
-def test_a_call_that_the_whole_corrects_is_what_the_whole_says():
+def test_final_arguments_override_streamed_arguments():
     piece = {
         "type": "response.function_call_arguments.delta",
         "output_index": 0,
@@ -195,11 +195,11 @@ def test_a_call_that_the_whole_corrects_is_what_the_whole_says():
 
 
 @pytest.mark.parametrize("arguments", [{"a": 1}, '{"a": 1}'])
-def test_arguments_are_taken_as_text_and_as_an_object(arguments):
+def test_arguments_are_accepted_as_text_and_as_object(arguments):
     assert calls_of(read([ended(called(arguments))])) == [("call_x", "read", '{"a": 1}')]
 
 
-def test_a_call_is_open_until_it_is_whole():
+def test_call_is_open_until_its_item_is_done():
     answer = ResponsesParser(frozenset(), "new")
     answer.event("", added(called("")))
     assert answer.call_is_open
@@ -208,7 +208,7 @@ def test_a_call_is_open_until_it_is_whole():
     assert not answer.call_is_open
 
 
-async def test_an_id_of_history_is_not_used_again(responses):
+async def test_tool_call_id_used_in_history_is_replaced(responses):
     client = responses(ModelReply(calls=[("read", {})]))
     before = AssistantMessage(content=(ToolCallBlock(id="call_0", name="read", arguments={}),))
     ((call_id, _, _),) = calls_of(await client.ask(messages=(user_text("?"), before)))
@@ -216,7 +216,7 @@ async def test_an_id_of_history_is_not_used_again(responses):
     assert call_id not in {"", "call_0"}
 
 
-def test_parts_of_a_summary_are_paragraphs():
+def test_summary_parts_become_paragraphs():
     name = "response.reasoning_summary_text.delta"
     events = read(
         [
@@ -229,7 +229,7 @@ def test_parts_of_a_summary_are_paragraphs():
     assert thinking_of(events) == "**One**\n\n**Two**"
 
 
-def test_thoughts_that_are_told_are_not_summed_up_again():
+def test_reasoning_text_is_used_instead_of_summary():
     raw = item(
         "reasoning",
         summary=[{"type": "summary_text", "text": "short"}],
@@ -243,7 +243,7 @@ def test_thoughts_that_are_told_are_not_summed_up_again():
     assert unpack_item(end.signature) == raw
 
 
-def test_hidden_thoughts_are_kept_and_empty_ones_are_not():
+def test_encrypted_reasoning_is_kept_and_empty_reasoning_is_dropped():
     hidden = item("reasoning", summary=[], encrypted_content="gAAA")
     events = read([closed(hidden), closed(item("reasoning", id="b", summary=[])), ended()])
     ends = [event for event in events if isinstance(event, ThinkingEnd)]
@@ -251,7 +251,7 @@ def test_hidden_thoughts_are_kept_and_empty_ones_are_not():
     assert [unpack_item(end.signature) for end in ends] == [hidden]
 
 
-def test_the_phase_of_a_message_is_kept_behind_it():
+def test_message_phase_is_kept_as_signature_after_text():
     events = read([ended(message("I look.", phase="commentary"), called("{}"))])
 
     assert events[1:3] == [
@@ -260,7 +260,7 @@ def test_the_phase_of_a_message_is_kept_behind_it():
     ]
 
 
-def test_history_that_was_folded_is_kept_as_it_came():
+def test_compaction_item_is_kept_unchanged():
     folded = item("compaction", encrypted_content="c", created_by=None)
     events = read(
         [
@@ -275,7 +275,7 @@ def test_history_that_was_folded_is_kept_as_it_came():
     assert text_of(events) == "Yes."
 
 
-def test_what_is_not_known_is_read_over():
+def test_unknown_events_and_items_are_ignored():
     search = item("web_search_call", status="completed", action={"type": "search"})
     events = read(
         [
@@ -293,13 +293,13 @@ def test_what_is_not_known_is_read_over():
 
 
 @pytest.mark.parametrize("why", ["max_output_tokens", "max_messages", None])
-def test_an_answer_that_was_cut_says_so(why):
+def test_incomplete_answer_has_stop_reason_length(why):
     events = read([ended(message("half"), status="incomplete", incomplete_details={"reason": why})])
 
     assert (text_of(events), events[-1]) == ("half", StreamDone(stop_reason="length"))
 
 
-def test_a_filtered_answer_is_refused_and_keeps_its_text():
+def test_filtered_answer_is_refusal_and_keeps_text():
     events = read(
         [
             ended(
@@ -315,7 +315,7 @@ def test_a_filtered_answer_is_refused_and_keeps_its_text():
 
 
 @pytest.mark.parametrize("is_streamed", [True, False])
-def test_a_refusal_is_read_and_named(is_streamed):
+def test_refusal_text_is_shown_in_error(is_streamed):
     part = {"type": "refusal", "refusal": "I cannot."}
     pieces = [
         {"type": "response.refusal.delta", "output_index": 0, "delta": "I can"},
@@ -343,15 +343,15 @@ FAILURES = [
 
 @pytest.mark.parametrize(("code", "words", "kind"), FAILURES)
 @pytest.mark.parametrize("shape", ["failed", "flat", "nested"])
-async def test_a_failure_has_its_kind_however_it_is_told(responses, shape, code, words, kind):
+async def test_failure_code_maps_to_kind_in_every_event_shape(responses, shape, code, words, kind):
     error = {"code": code, "message": words, "param": None}
-    told = {
+    sent = {
         "failed": {"type": "response.failed", "response": {"status": "failed", "error": error}},
         "flat": {"type": "error", "sequence_number": 3, **error},
         "nested": {"type": "error", "error": {"type": None, **error}},
     }[shape]
     pieces = [p for p in payloads(ModelReply(text="half")) if "delta" in p["type"]]
-    body = "".join(f"data: {json.dumps(payload)}\n\n" for payload in [*pieces, told])
+    body = "".join(f"data: {json.dumps(payload)}\n\n" for payload in [*pieces, sent])
     events = await responses(RawReply(body=body)).ask()
 
     assert text_of(events) == "half"
@@ -361,17 +361,17 @@ async def test_a_failure_has_its_kind_however_it_is_told(responses, shape, code,
 
 
 @pytest.mark.parametrize("status", ["failed", "cancelled"])
-def test_an_answer_that_ended_badly_without_a_reason_is_an_error(status):
+def test_failed_status_without_error_is_error(status):
     with pytest.raises(ServiceError):
         read([{"type": "response.completed", "response": {"status": status, "error": None}}])
 
 
-async def test_an_answer_in_one_piece_is_taken(responses):
+async def test_unstreamed_json_answer_is_parsed(responses):
     whole = payloads()[-1]["response"]
     events = await responses(RawReply(body=json.dumps(whole), headers=JSON)).ask()
 
     assert events[0] == StreamStart("fake")
-    assert meant(events) == meant(read(payloads()))
+    assert content_of(events) == content_of(read(payloads()))
 
 
 @pytest.mark.parametrize(
@@ -382,11 +382,11 @@ async def test_an_answer_in_one_piece_is_taken(responses):
         ({"choices": []}, "other"),
     ],
 )
-async def test_another_whole_body_is_an_error(responses, body, kind):
+async def test_other_json_body_is_error(responses, body, kind):
     assert (await responses(RawReply(body=json.dumps(body), headers=JSON)).error()).kind == kind
 
 
-async def test_a_stream_that_says_it_is_done_is_done(responses):
+async def test_done_marker_ends_stream(responses):
     pieces = [p for p in payloads(ModelReply(text="All.")) if "delta" in p["type"]]
     body = "".join(f"data: {json.dumps(payload)}\n\n" for payload in pieces) + "data: [DONE]\n\n"
     events = await responses(RawReply(body=body)).ask()
@@ -395,7 +395,7 @@ async def test_a_stream_that_says_it_is_done_is_done(responses):
     assert done_of(events).usage is None
 
 
-async def test_what_was_thought_comes_back_in_the_next_request(responses):
+async def test_reasoning_item_is_sent_back_in_next_request(responses):
     """Through blocks as the loop stores them."""
     client = responses(
         ModelReply(thinking="hm", signature="gAAA", text="Yes."), ModelReply(text="x")
@@ -443,11 +443,11 @@ def strange(draw):
 
 @settings(max_examples=size(40, 600))
 @given(st.lists(strange(), max_size=6))
-def test_no_event_of_a_stranger_breaks_the_reader(told):
+def test_any_event_is_parsed_without_unexpected_exception(sent):
     answer = ResponsesParser(frozenset(), "x")
     events = []
     try:
-        for payload in told:
+        for payload in sent:
             events += answer.event("", payload)
     except ServiceError:
         pass

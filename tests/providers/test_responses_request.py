@@ -57,7 +57,7 @@ def answer(*blocks, model="work/m"):
     return AssistantMessage(content=blocks, model=model)
 
 
-async def test_the_request_is_what_the_protocol_says(responses):
+async def test_request_has_path_headers_and_body_of_responses_api(responses):
     client = responses()
     body = await client.sent(model="work/gpt-5.4", tools=(READ,), thinking_level="high")
     request = client.service.requests[0]
@@ -97,16 +97,14 @@ async def test_the_request_is_what_the_protocol_says(responses):
         ("a-model-of-ones-own", "low", {"effort": "low", "summary": "auto"}),
     ],
 )
-async def test_a_level_of_thinking_is_a_word_that_the_model_knows(
-    responses, model, level, reasoning
-):
+async def test_thinking_level_uses_effort_word_model_knows(responses, model, level, reasoning):
     body = await responses().sent(model=f"work/{model}", thinking_level=level)
 
     assert body.get("reasoning") == reasoning
     assert body["include"] == ["reasoning.encrypted_content"]
 
 
-async def test_a_model_that_does_not_think_is_not_asked_about_it(responses):
+async def test_model_without_thinking_gets_no_reasoning_members(responses):
     body = await responses().sent(model="work/gpt-4o")
 
     assert not {"reasoning", "include"} & body.keys()
@@ -121,7 +119,9 @@ async def test_a_model_that_does_not_think_is_not_asked_about_it(responses):
         ("gpt-5", "high", 127_000, 128_000),
     ],
 )
-async def test_a_limit_leaves_room_for_thinking(responses, model, level, limit, sent):
+async def test_thinking_allowance_is_added_to_max_output_tokens(
+    responses, model, level, limit, sent
+):
     body = await responses().sent(
         model=f"work/{model}", thinking_level=level, max_output_tokens=limit
     )
@@ -138,7 +138,7 @@ async def test_a_limit_leaves_room_for_thinking(responses, model, level, limit, 
         (NamedTool("read"), {"type": "function", "name": "read"}),
     ],
 )
-async def test_a_choice_of_tools_is_sent(responses, choice, sent):
+async def test_tool_choice_is_sent(responses, choice, sent):
     body = await responses().sent(tools=(READ,), tool_choice=choice)
 
     assert body.get("tool_choice") == sent
@@ -151,7 +151,7 @@ async def test_a_choice_of_tools_is_sent(responses, choice, sent):
         ({"type": "object", "properties": {"a": {"type": "string"}}}, False),
     ],
 )
-async def test_an_answer_is_held_to_a_schema(responses, schema, strict):
+async def test_response_schema_is_sent_and_strict_if_schema_qualifies(responses, schema, strict):
     body = await responses().sent(response_schema=ResponseSchema(name="ver dict", schema=schema))
 
     assert body["text"]["format"] == {
@@ -162,14 +162,14 @@ async def test_an_answer_is_held_to_a_schema(responses, schema, strict):
     }
 
 
-async def test_the_system_prompt_takes_the_role_that_the_settings_name(responses):
+async def test_system_prompt_uses_configured_role(responses):
     body = await responses().sent(quirks=Quirks(system_role="developer"))
 
     assert "instructions" not in body
     assert body["input"][0] == {"role": "developer", "content": "Be brief."}
 
 
-async def test_what_was_thought_goes_back_before_what_it_led_to(responses):
+async def test_reasoning_items_are_sent_before_message_and_call_they_led_to(responses):
     history = (
         user_text("go"),
         answer(
@@ -219,7 +219,7 @@ async def test_what_was_thought_goes_back_before_what_it_led_to(responses):
         ),
     ],
 )
-async def test_thoughts_go_back_in_a_form_that_is_accepted(responses, item, sent):
+async def test_reasoning_items_are_sent_in_accepted_form(responses, item, sent):
     history = (
         user_text("go"),
         answer(ThinkingBlock(text="", signature=pack_item(item)), TextBlock("Yes.")),
@@ -245,7 +245,7 @@ async def test_thoughts_go_back_in_a_form_that_is_accepted(responses, item, sent
         answer(TextBlock("Yes."), THOUGHT),
     ],
 )
-async def test_what_another_service_sealed_or_nothing_followed_is_not_sent(responses, answered):
+async def test_foreign_or_trailing_reasoning_is_not_sent(responses, answered):
     body = await responses().sent(messages=(user_text("?"), answered, user_text("on")))
 
     assert body["input"][1] == {"role": "assistant", "content": "Yes."}
@@ -254,7 +254,7 @@ async def test_what_another_service_sealed_or_nothing_followed_is_not_sent(respo
 
 @pytest.mark.parametrize("kind", ["anthropic", "openai", "gemini", "ollama"])
 @pytest.mark.parametrize("alias", ["other", "work"])
-async def test_its_thoughts_reach_no_other_service(http, serve, kind, alias):
+async def test_reasoning_of_responses_api_is_not_sent_to_other_services(http, serve, kind, alias):
     client = Client(http, kind, serve(ModelReply(text="x")))
     history = (user_text("?"), answer(THOUGHT, CALL, model=f"{alias}/gpt-5.4"), RESULT)
     await client.ask(messages=history, tools=(READ,), thinking_level="low")
@@ -264,7 +264,7 @@ async def test_its_thoughts_reach_no_other_service(http, serve, kind, alias):
     assert "rs_1" not in sent
 
 
-async def test_folded_history_goes_back_as_it_came(responses):
+async def test_compaction_item_is_sent_back_unchanged(responses):
     folded = {"id": "cmp_1", "type": "compaction", "encrypted_content": "c", "created_by": "s"}
     history = (user_text("?"), answer(CompactionBlock(data=folded), TextBlock("Yes.")))
     body = await responses().sent(messages=(*history, user_text("on")))
@@ -272,7 +272,7 @@ async def test_folded_history_goes_back_as_it_came(responses):
     assert body["input"][1] == folded
 
 
-async def test_pictures_and_documents_stand_where_they_were_shown(responses, tmp_path):
+async def test_images_and_documents_are_sent_in_their_message(responses, tmp_path):
     (tmp_path / "shot").write_bytes(b"png")
     (tmp_path / "paper").write_bytes(b"pdf")
     seen = ToolResultMessage(
@@ -299,7 +299,7 @@ async def test_pictures_and_documents_stand_where_they_were_shown(responses, tmp
     assert body["input"][2]["output"] == [{"type": "input_text", "text": "Look:"}, picture]
 
 
-async def test_a_picture_that_is_gone_is_told_in_words(responses, tmp_path):
+async def test_missing_image_is_replaced_by_text(responses, tmp_path):
     message = UserMessage(content=(PICTURE,))
     body = await responses().sent(messages=(message,), asset_dir=str(tmp_path))
 
@@ -307,7 +307,7 @@ async def test_a_picture_that_is_gone_is_told_in_words(responses, tmp_path):
     assert "can no longer be read" in part["text"]
 
 
-async def test_an_empty_result_and_unreadable_arguments_are_sent_as_something(responses):
+async def test_empty_result_and_invalid_arguments_get_placeholders(responses):
     call = ToolCallBlock(id="call_a", name="read", arguments="{not json")
     empty = ToolResultMessage(tool_call_id="call_a", tool_name="read", content=())
     body = await responses().sent(messages=(user_text("?"), answer(call), empty))
@@ -316,7 +316,7 @@ async def test_an_empty_result_and_unreadable_arguments_are_sent_as_something(re
     assert body["input"][2]["output"] == "(no output)"
 
 
-def asked(client, stream, *messages, level="off"):
+def ask_model(client, stream, *messages, level="off"):
     options = StreamOptions(model="work/gpt-5.4", thinking_level=level)
     context = LlmContext(system_prompt="s", messages=messages)
 
@@ -338,7 +338,7 @@ def refusal(message, code, param=None):
     return RawReply(status=400, body=json.dumps({"error": error}), headers=JSON)
 
 
-async def test_an_account_that_gets_no_summaries_is_answered_without(responses):
+async def test_account_without_reasoning_summaries_is_retried_without_summary(responses):
     words = "Your organization must be verified to generate reasoning summaries."
     client = responses(
         refusal(words, "unsupported_value", "reasoning.summary"),
@@ -346,9 +346,9 @@ async def test_an_account_that_gets_no_summaries_is_answered_without(responses):
         ModelReply(text="b"),
     )
     stream = stream_of(client)
-    said = [text_of(await asked(client, stream, user_text("?"), level="low")) for _ in "ab"]
+    texts = [text_of(await ask_model(client, stream, user_text("?"), level="low")) for _ in "ab"]
 
-    assert said == ["a", "b"]
+    assert texts == ["a", "b"]
     assert [request.json["reasoning"] for request in client.service.requests] == [
         {"effort": "low", "summary": "auto"},
         {"effort": "low"},
@@ -365,13 +365,15 @@ async def test_an_account_that_gets_no_summaries_is_answered_without(responses):
         ("Item 'rs_1' of type 'reasoning' was provided without its required item.", None),
     ],
 )
-async def test_thoughts_that_cannot_be_read_any_more_do_not_end_a_session(responses, words, code):
+async def test_undecryptable_reasoning_is_dropped_and_request_retried(responses, words, code):
     client = responses(refusal(words, code), ModelReply(text="a"), ModelReply(text="b"))
     stream = stream_of(client)
     before = (user_text("?"), answer(THOUGHT, TextBlock("Yes.")), user_text("on"))
     newer = ThinkingBlock(text="", signature=pack_item({**REASONING, "encrypted_content": "new"}))
-    first = await asked(client, stream, *before)
-    second = await asked(client, stream, *before, answer(newer, TextBlock("a")), user_text("on"))
+    first = await ask_model(client, stream, *before)
+    second = await ask_model(
+        client, stream, *before, answer(newer, TextBlock("a")), user_text("on")
+    )
 
     assert [text_of(first), text_of(second)] == ["a", "b"]
     sealed_sent = [
@@ -381,36 +383,36 @@ async def test_thoughts_that_cannot_be_read_any_more_do_not_end_a_session(respon
     assert sealed_sent == [["gAAA"], [], ["new"]]
 
 
-async def test_what_cannot_be_read_may_be_told_inside_an_answer_too(responses):
+async def test_undecryptable_reasoning_reported_mid_stream_is_retried(responses):
     error = {"code": "invalid_encrypted_content", "message": "It could not be verified."}
     failed = {"type": "response.failed", "response": {"status": "failed", "error": error}}
     client = responses(RawReply(body=f"data: {json.dumps(failed)}\n\n"), ModelReply(text="a"))
     before = (user_text("?"), answer(THOUGHT, TextBlock("Yes.")), user_text("on"))
 
-    assert text_of(await asked(client, stream_of(client), *before)) == "a"
+    assert text_of(await ask_model(client, stream_of(client), *before)) == "a"
     assert len(client.service.requests) == 2
 
 
-async def test_a_refusal_that_nothing_can_be_left_out_for_is_told_once(responses):
+async def test_rejected_request_without_reasoning_is_not_retried(responses):
     client = responses(refusal("The encrypted content could not be verified.", None))
-    events = await asked(client, stream_of(client), user_text("?"))
+    events = await ask_model(client, stream_of(client), user_text("?"))
 
     assert events[-1].error.kind == "invalid_request"
     assert len(client.service.requests) == 1
 
 
 @pytest.mark.parametrize("signature", [None, "", "{", "[1]", '{"type":"other"}', "{" * 5000])
-def test_only_its_own_seals_are_opened(signature):
+def test_only_own_packed_items_are_unpacked(signature):
     assert unpack_item(signature) is None
     assert unpack_item(pack_item(REASONING)) == REASONING
 
 
-async def test_a_longer_history_begins_like_the_shorter_one(responses):
+async def test_longer_history_serializes_with_shorter_one_as_prefix(responses):
     client = responses(ModelReply(text="x"), ModelReply(text="x"))
     stream = stream_of(client)
     before = (user_text("grüß"), answer(THOUGHT, CALL), RESULT)
-    await asked(client, stream, *before)
-    await asked(client, stream, *before, answer(TextBlock("Yes.")), user_text("on"))
+    await ask_model(client, stream, *before)
+    await ask_model(client, stream, *before, answer(TextBlock("Yes.")), user_text("on"))
     first, second = (request.body.decode() for request in client.service.requests)
 
     end = first.index('],"reasoning"')
@@ -422,7 +424,7 @@ async def test_a_longer_history_begins_like_the_shorter_one(responses):
     ("base_url", "is_openai"),
     [("https://api.openai.com/v1", True), ("https://gateway.example/v1", False)],
 )
-def test_openai_itself_is_given_a_key_for_the_cache(base_url, is_openai):
+def test_prompt_cache_key_is_sent_only_to_openai(base_url, is_openai):
     call = ModelCall(
         context=LlmContext(system_prompt="Be brief.", messages=(user_text("hi"),)),
         options=StreamOptions(),

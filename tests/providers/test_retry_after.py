@@ -20,7 +20,7 @@ NOW = datetime(2026, 10, 21, 7, 28, tzinfo=UTC).timestamp()
         ({}, None),
     ],
 )
-def test_headers_tell_how_long_to_wait(headers, seconds):
+def test_wait_is_read_from_headers(headers, seconds):
     assert retry_after_s(headers, "", now=NOW) == seconds
 
 
@@ -41,13 +41,13 @@ def test_headers_tell_how_long_to_wait(headers, seconds):
         ("nothing of the kind", None),
     ],
 )
-def test_text_tells_how_long_to_wait(text, seconds):
+def test_wait_is_read_from_error_text(text, seconds):
     assert retry_after_s({}, text, now=NOW) == pytest.approx(seconds)
 
 
-def test_a_huge_run_of_digits_is_only_a_long_wait():
+def test_huge_retry_after_is_long_wait():
     assert retry_after_s({}, "retry-after: " + "9" * 5000, now=NOW) > 1e9
 
 
-def test_a_header_beats_the_body():
+def test_retry_after_header_beats_error_text():
     assert retry_after_s({"retry-after": "1"}, "retry_after: 9", now=NOW) == 1.0

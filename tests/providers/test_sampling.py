@@ -73,7 +73,7 @@ def directory(http: HttpClient, serve: Callable[..., FakeService]) -> Callable[.
         ("ollama", "options", {"temperature": 0.5, "top_p": 0.75, "stop": ["END"]}),
     ],
 )
-async def test_each_format_calls_the_sampling_by_its_own_names(directory, kind, place, names):
+async def test_sampling_uses_names_of_each_wire_format(directory, kind, place, names):
     body = await directory(kind, **ALL).sent()
 
     of_format = {"temperature", "top_p", "topP", "stop", "stop_sequences", "stopSequences"}
@@ -81,13 +81,13 @@ async def test_each_format_calls_the_sampling_by_its_own_names(directory, kind, 
     assert {name: value for name, value in sent.items() if name in of_format} == names
 
 
-async def test_nothing_is_sent_unless_it_is_set(directory):
+async def test_sampling_is_not_sent_unless_set(directory):
     body = await directory().sent()
 
     assert body.keys().isdisjoint({"temperature", "top_p", "stop"})
 
 
-async def test_a_model_counts_more_than_its_provider_and_a_call_most(directory):
+async def test_sampling_of_call_overrides_model_which_overrides_provider(directory):
     works = directory(
         temperature=0.1,
         top_p=0.2,
@@ -108,7 +108,7 @@ async def test_options_are_merged_last(directory):
     assert body["options"] == {"temperature": 0.3, "top_k": 9}
 
 
-async def test_the_settings_of_requests_are_no_part_of_a_models_profile(directory):
+async def test_sampling_settings_do_not_change_model_profile(directory):
     works = directory(models={"m": {"window_tokens": 777, "temperature": 0.3}})
 
     assert works.models.window_tokens("work/m") == 777
@@ -122,7 +122,7 @@ async def test_the_settings_of_requests_are_no_part_of_a_models_profile(director
         ("anthropic", "claude-sonnet-4-5", "off", {"temperature", "top_p", "stop_sequences"}),
     ],
 )
-async def test_what_a_thinking_claude_refuses_is_left_out_and_told_once(
+async def test_unsupported_sampling_is_left_out_with_one_notice(
     directory, kind, model, level, sent
 ):
     works = directory(kind, model, **ALL)
@@ -137,7 +137,7 @@ async def test_what_a_thinking_claude_refuses_is_left_out_and_told_once(
     ]
 
 
-async def test_reasoning_models_of_openai_itself_get_none_of_it() -> None:
+async def test_openai_reasoning_models_get_no_temperature_or_stop_sequences() -> None:
     seen: list[Sampling] = []
     notices: list[str] = []
 
@@ -170,7 +170,7 @@ def refusal(message: str) -> RawReply:
     )
 
 
-async def test_a_refused_part_is_left_out_from_then_on(directory):
+async def test_rejected_sampling_option_is_left_out_from_then_on(directory):
     works = directory(
         "openai",
         "own-reasoner",
@@ -189,7 +189,7 @@ async def test_a_refused_part_is_left_out_from_then_on(directory):
     assert len(works.notices) == 2
 
 
-async def test_of_two_that_exclude_each_other_the_temperature_stays(directory):
+async def test_temperature_is_kept_when_it_excludes_top_p(directory):
     works = directory(
         "anthropic",
         "claude-sonnet-4-5",
@@ -203,7 +203,7 @@ async def test_of_two_that_exclude_each_other_the_temperature_stays(directory):
     assert "top_p" not in body
 
 
-async def test_a_value_out_of_range_is_an_error_of_the_request(directory):
+async def test_sampling_value_out_of_range_is_request_error(directory):
     works = directory("openai", "m", refusal("temperature must be less than 1"), **ALL)
     await works.sent()
 
@@ -223,7 +223,7 @@ async def test_a_value_out_of_range_is_an_error_of_the_request(directory):
     ],
 )
 @pytest.mark.parametrize("table", ["[providers.work]\ntype = 'openai'", "[models.m]"])
-def test_settings_that_no_request_can_have_are_refused(tmp_path, table, line, words):
+def test_invalid_sampling_settings_are_config_errors(tmp_path, table, line, words):
     file = tmp_path / "config.toml"
     file.write_text(f"{table}\n{line}\n")
 

@@ -28,7 +28,7 @@ async def collect_events(script, context=PROMPT, signal=None):
     return [event async for event in stream]
 
 
-async def test_a_reply_is_thinking_then_text_then_calls_then_its_end():
+async def test_scripted_reply_streams_thinking_text_calls_and_end():
     script = Script(
         [Reply(text="ab", thinking="t", calls=[("read", {"p": 1})], usage=Usage(input=1))]
     )
@@ -45,7 +45,7 @@ async def test_a_reply_is_thinking_then_text_then_calls_then_its_end():
     ]
 
 
-async def test_a_script_keeps_what_it_was_asked():
+async def test_script_records_contexts_it_received():
     script = Script([Reply(text="a"), lambda context: Reply(text=context.messages[0].text)])
 
     await collect_events(script)
@@ -56,14 +56,14 @@ async def test_a_script_keeps_what_it_was_asked():
     assert script.is_spent
 
 
-async def test_a_call_beyond_the_last_reply_is_an_error_that_counts():
+async def test_call_beyond_last_scripted_reply_is_error_with_count():
     events = await collect_events(Script([]))
 
     assert isinstance(events[-1], StreamError)
     assert "0 replies" in events[-1].error.message
 
 
-async def test_ids_skip_those_of_the_history():
+async def test_scripted_call_ids_skip_ids_in_history():
     block = ToolCallBlock(id="call_2", name="read", arguments={})
     history = LlmContext(system_prompt="", messages=(AssistantMessage(content=(block,)),))
 
@@ -72,7 +72,7 @@ async def test_ids_skip_those_of_the_history():
     assert [e.key for e in events if isinstance(e, ToolCallEnd)] == ["call_3", "call_4"]
 
 
-async def test_a_held_reply_ends_aborted_at_once():
+async def test_abort_ends_held_reply_at_once():
     signal, reached = AbortSignal(), asyncio.Event()
 
     async def never():
@@ -90,13 +90,13 @@ async def test_a_held_reply_ends_aborted_at_once():
     assert events[-1].error.kind == "aborted"
 
 
-async def test_pieces_are_as_long_as_asked():
+async def test_scripted_text_is_split_by_chunk_chars():
     events = await collect_events(Script([Reply(text="abcde", chunk_chars=2)]))
 
     assert [e.text for e in events if isinstance(e, TextDelta)] == ["ab", "cd", "e"]
 
 
-async def test_an_error_comes_after_what_was_said():
+async def test_scripted_error_follows_its_text():
     error = ProviderError("busy", kind="server")
 
     events = await collect_events(Script([Reply(text="half", error=error)]))
@@ -104,7 +104,7 @@ async def test_an_error_comes_after_what_was_said():
     assert events[1:] == [TextDelta("half"), StreamError(error)]
 
 
-async def test_a_script_is_read_from_toml_and_json(tmp_path):
+async def test_script_loads_from_toml_and_json(tmp_path):
     toml, as_json = tmp_path / "s.toml", tmp_path / "s.json"
     toml.write_text('[[replies]]\ntext = "a"\ncalls = [{ name = "read", arguments = { p = 1 } }]\n')
     as_json.write_text(
@@ -119,7 +119,7 @@ async def test_a_script_is_read_from_toml_and_json(tmp_path):
 @pytest.mark.parametrize(
     "text", ["[[replies]]\nsay = 1\n", "x = 1\n", "[[replies]", "[[replies]]\ncalls=[{}]"]
 )
-def test_a_broken_script_is_a_configuration_error(tmp_path, text):
+def test_invalid_script_is_config_error(tmp_path, text):
     path = tmp_path / "s.toml"
     path.write_text(text)
 

@@ -50,7 +50,7 @@ MESSAGES = st.one_of(
 
 @settings(max_examples=size(66, 200))
 @given(st.lists(MESSAGES, max_size=10))
-def test_every_call_has_its_one_result_right_behind_it(messages):
+def test_every_call_is_followed_by_exactly_one_result(messages):
     open_ids: list[str] = []
     used: set[str] = set()
     for message in sendable_history(messages):
@@ -70,7 +70,7 @@ def test_every_call_has_its_one_result_right_behind_it(messages):
     assert open_ids == []
 
 
-def test_a_call_without_a_result_gets_one_that_says_so():
+def test_call_without_result_gets_placeholder_error_result():
     call = ToolCallBlock(id="a", name="read", arguments={})
     _, answer, later = sendable_history([AssistantMessage(content=(call,)), user_text("go on")])
 
@@ -78,13 +78,13 @@ def test_a_call_without_a_result_gets_one_that_says_so():
     assert later == user_text("go on")
 
 
-def test_a_result_without_a_call_is_told_as_text():
+def test_result_without_call_becomes_user_text():
     stray = ToolResultMessage(tool_call_id="x", tool_name="read", content=(TextBlock("r"),))
 
     assert [message.text for message in sendable_history([stray])] == ["Result of read:\nr"]
 
 
-def test_system_messages_stay_at_their_place_as_user_messages():
+def test_system_messages_become_user_messages_in_place():
     summary = SystemMessage(content=(TextBlock("summary"),))
     sent = sendable_history([user_text("a"), summary, user_text("b")])
 
@@ -95,7 +95,7 @@ def test_system_messages_stay_at_their_place_as_user_messages():
     ]
 
 
-def test_an_id_that_services_would_refuse_is_replaced_on_both_sides():
+def test_invalid_call_id_is_replaced_in_call_and_result():
     call = ToolCallBlock(id="odd|id", name="read", arguments={})
     result = ToolResultMessage(tool_call_id="odd|id", tool_name="read", content=(TextBlock("r"),))
     asked, answer = sendable_history([AssistantMessage(content=(call,)), result])
@@ -105,7 +105,7 @@ def test_an_id_that_services_would_refuse_is_replaced_on_both_sides():
     assert answer.text == "r"
 
 
-def test_what_a_model_made_up_as_a_name_is_spelt_as_one_on_both_sides():
+def test_invalid_tool_name_is_replaced_in_call_and_result():
     call = ToolCallBlock(id="a", name="functions.read: " + "x" * 99, arguments={})
     result = ToolResultMessage(tool_call_id="a", tool_name=call.name, content=(TextBlock("r"),))
     asked, answer = sendable_history([AssistantMessage(content=(call,)), result])
@@ -120,7 +120,7 @@ SEALED = (
 )
 
 
-def test_what_another_service_sealed_is_not_sent():
+def test_foreign_sealed_blocks_are_dropped():
     block = TextBlock("ok")
     foreign = AssistantMessage(content=(*SEALED, block), model="other/claude")
     mine = AssistantMessage(content=(*SEALED, block), model="work/claude/x")
@@ -130,13 +130,13 @@ def test_what_another_service_sealed_is_not_sent():
     assert drop_foreign_blocks([mine, untold], "work") == [mine, untold]
 
 
-def test_what_holds_nothing_sealed_is_the_same_object():
+def test_messages_without_sealed_blocks_are_returned_unchanged():
     messages = [AssistantMessage(content=(TextBlock("a"),), model="other/m"), user_text("b")]
 
     assert all(a is b for a, b in zip(drop_foreign_blocks(messages, "work"), messages, strict=True))
 
 
-def test_thinking_without_a_signature_is_sent_only_where_it_can_go_back():
+def test_unsigned_thinking_is_kept_only_if_allowed():
     unsigned = ThinkingBlock(text="hm")
     message = AssistantMessage(content=(unsigned, TextBlock("ok")))
 
@@ -146,7 +146,7 @@ def test_thinking_without_a_signature_is_sent_only_where_it_can_go_back():
 
 @given(st.lists(MESSAGES, max_size=12), st.integers(min_value=1, max_value=30))
 @settings(max_examples=size(30, 200))
-def test_ids_of_one_length_are_each_for_one_call(messages, chars):
+def test_call_ids_of_fixed_length_are_unique(messages, chars):
     written = sendable_history(messages, call_id_chars=max(6, chars))
     ids = [call.id for m in written if isinstance(m, AssistantMessage) for call in m.calls]
 

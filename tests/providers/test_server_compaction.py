@@ -1,4 +1,4 @@
-"""History that a service compacts itself goes back unchanged."""
+"""Compaction by the service: its blocks are sent back unchanged."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -46,11 +46,11 @@ def events_of(*payloads: Mapping[str, Any]) -> RawReply:
     return RawReply(body="".join(f"data: {json.dumps(payload)}\n\n" for payload in payloads))
 
 
-def opened(block: Mapping[str, Any], index: int = 0) -> Mapping[str, Any]:
+def block_start(block: Mapping[str, Any], index: int = 0) -> Mapping[str, Any]:
     return {"type": "content_block_start", "index": index, "content_block": block}
 
 
-def grown(index: int = 0, **delta: Any) -> Mapping[str, Any]:
+def block_delta(index: int = 0, **delta: Any) -> Mapping[str, Any]:
     return {"type": "content_block_delta", "index": index, "delta": delta}
 
 
@@ -63,10 +63,10 @@ def ended(stop: str, index: int = 0, **usage: Any) -> tuple[Mapping[str, Any], .
 
 
 def compacted(block: Mapping[str, Any] = BLOCK) -> RawReply:
-    return events_of(opened(block), *ended("compaction", input_tokens=9, output_tokens=3))
+    return events_of(block_start(block), *ended("compaction", input_tokens=9, output_tokens=3))
 
 
-def speaking(
+def make_stream_fn(
     http: HttpClient, service: FakeService, kind: str = "anthropic", alias: str = "work"
 ) -> StreamFn:
     url = service.anthropic_url if kind == "anthropic" else service.openai_url
@@ -77,7 +77,7 @@ def speaking(
 # -- the answer
 
 
-async def test_a37_the_loop_goes_on_by_itself_and_the_block_goes_back_byte_for_byte(
+async def test_a37_loop_continues_after_server_compaction_and_sends_block_back_unchanged(
     http: HttpClient, serve: Callable[..., FakeService]
 ) -> None:
     service = serve(compacted(), ModelReply(text="Done."))
@@ -85,7 +85,7 @@ async def test_a37_the_loop_goes_on_by_itself_and_the_block_goes_back_byte_for_b
         Meter(Limits(turns=1)).bundle(), config=LoopConfig(model="work/claude-sonnet-4-5")
     )
 
-    run = await run_loop(speaking(http, service), "go", config=config)
+    run = await run_loop(make_stream_fn(http, service), "go", config=config)
 
     assert isinstance(run.outcome, Done)
     assert run.outcome.result is not None
@@ -109,7 +109,7 @@ async def test_a37_the_loop_goes_on_by_itself_and_the_block_goes_back_byte_for_b
         ),
     ],
 )
-async def test_a_beta_that_is_named_is_used(
+async def test_beta_header_enables_its_context_edits(
     anthropic: Callable[..., Client], betas: str, edits: list[str] | None
 ) -> None:
     sent = await anthropic(ModelReply(text="x")).sent(headers={"Anthropic-Beta": betas})
@@ -118,12 +118,14 @@ async def test_a_beta_that_is_named_is_used(
     assert (asked and [edit["type"] for edit in asked["edits"]]) == edits
 
 
-async def test_what_the_service_cleared_needs_no_answer(anthropic: Callable[..., Client]) -> None:
+async def test_context_edits_applied_by_service_are_ignored(
+    anthropic: Callable[..., Client],
+) -> None:
     applied = {"applied_edits": [{"type": "clear_tool_uses_20250919", "cleared_tool_uses": 4}]}
     delta = {"type": "message_delta", "delta": {"stop_reason": "end_turn"}}
     events = await anthropic(
         events_of(
-            opened({"type": "text", "text": "Hi."}),
+            block_start({"type": "text", "text": "Hi."}),
             {"type": "content_block_stop", "index": 0},
             {**delta, "context_management": applied, "usage": {"output_tokens": 1}},
             {"type": "message_stop"},
@@ -146,11 +148,11 @@ JSON = st.recursive(
 
 @given(st.dictionaries(st.text(max_size=8), JSON, max_size=5))
 @settings(max_examples=size(40, 400), deadline=None)
-def test_a_block_of_any_json_goes_back_as_it_came(more: dict[str, Any]) -> None:
+def test_compaction_block_of_any_json_is_sent_back_unchanged(more: dict[str, Any]) -> None:
     block = {**more, "type": "compaction", "content": "s"}
-    # As it comes over the wire, goes into a session and comes out of one.
+    # Over the wire, into a session file and out of it.
     answer = AnthropicParser()
-    answer.event("", json.loads(json.dumps(opened(block))))
+    answer.event("", json.loads(json.dumps(block_start(block))))
     (done,) = answer.event("", {"type": "content_block_stop", "index": 0})
     assert isinstance(done, CompactionDone)
     message = AssistantMessage(content=(CompactionBlock(data=done.data, text=done.text),))
@@ -162,12 +164,12 @@ def test_a_block_of_any_json_goes_back_as_it_came(more: dict[str, Any]) -> None:
     assert json.dumps(written["messages"][1]["content"]) == json.dumps([block])
 
 
-async def test_a_paused_turn_goes_on_by_itself_too(
+async def test_loop_continues_after_paused_turn(
     http: HttpClient, serve: Callable[..., FakeService]
 ) -> None:
     service = serve(ModelReply(text="Searching", stop="pause_turn"), ModelReply(text="Found."))
     config = LoopConfig(model="work/m")
-    run = await run_loop(speaking(http, service), "go", config=config)
+    run = await run_loop(make_stream_fn(http, service), "go", config=config)
 
     assert [message.role for message in run.new] == ["user", "assistant", "assistant"]
     assert run.new[1].stop_reason == "pause_turn"  # type: ignore[union-attr]
@@ -179,20 +181,20 @@ async def test_a_paused_turn_goes_on_by_itself_too(
 
 
 PIECES = [
-    pytest.param([opened(BLOCK)], BLOCK, id="whole"),
+    pytest.param([block_start(BLOCK)], BLOCK, id="whole"),
     pytest.param(
         [
-            opened({"type": "compaction", "content": None}),
-            grown(type="compaction_delta", content="What was "),
-            grown(type="compaction_delta", content="done.", encrypted_content="e=="),
+            block_start({"type": "compaction", "content": None}),
+            block_delta(type="compaction_delta", content="What was "),
+            block_delta(type="compaction_delta", content="done.", encrypted_content="e=="),
         ],
         {"type": "compaction", "content": "What was done.", "encrypted_content": "e=="},
         id="in pieces",
     ),
     pytest.param(
         [
-            opened({"type": "compaction", "content": "half", "encrypted_content": "old"}),
-            grown(type="compaction_delta", content=None, encrypted_content=None),
+            block_start({"type": "compaction", "content": "half", "encrypted_content": "old"}),
+            block_delta(type="compaction_delta", content=None, encrypted_content=None),
         ],
         {"type": "compaction", "content": None, "encrypted_content": None},
         id="that failed",
@@ -201,7 +203,7 @@ PIECES = [
 
 
 @pytest.mark.parametrize(("pieces", "block"), PIECES)
-async def test_a_block_is_put_together_whatever_way_it_comes(
+async def test_compaction_block_is_assembled_from_pieces(
     anthropic: Callable[..., Client], pieces: list[Any], block: Mapping[str, Any]
 ) -> None:
     events = await anthropic(events_of(*pieces, *ended("compaction"))).ask()
@@ -213,16 +215,18 @@ async def test_a_block_is_put_together_whatever_way_it_comes(
     assert done_of(events).stop_reason == "compaction"
 
 
-async def test_a_piece_of_a_block_that_never_began_is_passed_over(
+async def test_delta_of_unopened_compaction_block_is_ignored(
     anthropic: Callable[..., Client],
 ) -> None:
-    stray = grown(7, type="compaction_delta", content="x")
+    stray = block_delta(7, type="compaction_delta", content="x")
     events = await anthropic(events_of(stray, *ended("end_turn"))).ask()
     assert [event for event in events if isinstance(event, CompactionDone)] == []
     assert done_of(events).stop_reason == "stop"
 
 
-async def test_an_answer_in_one_piece_may_hold_a_block(anthropic: Callable[..., Client]) -> None:
+async def test_unstreamed_answer_may_contain_compaction_block(
+    anthropic: Callable[..., Client],
+) -> None:
     message = {
         "type": "message",
         "content": [BLOCK, {"type": "text", "text": "And on."}],
@@ -234,7 +238,7 @@ async def test_an_answer_in_one_piece_may_hold_a_block(anthropic: Callable[..., 
     assert [dict(event.data) for event in events if isinstance(event, CompactionDone)] == [BLOCK]
 
 
-async def test_a37_what_every_iteration_used_is_added_up(anthropic: Callable[..., Client]) -> None:
+async def test_a37_usage_of_all_iterations_is_summed(anthropic: Callable[..., Client]) -> None:
     iterations = [
         {"type": "compaction", "input_tokens": 180_000, "output_tokens": 3_500},
         {
@@ -246,7 +250,7 @@ async def test_a37_what_every_iteration_used_is_added_up(anthropic: Callable[...
         },
     ]
     usage = {"input_tokens": 23_000, "output_tokens": 1_000, "iterations": iterations}
-    events = await anthropic(events_of(opened(BLOCK), *ended("compaction", **usage))).ask()
+    events = await anthropic(events_of(block_start(BLOCK), *ended("compaction", **usage))).ask()
 
     assert done_of(events).usage == Usage(
         input=180_000 + 23_000 + 450, output=4_500, cache_read=400, cache_write=50
@@ -254,11 +258,11 @@ async def test_a37_what_every_iteration_used_is_added_up(anthropic: Callable[...
 
 
 @pytest.mark.parametrize("iterations", [None, [], "odd", [1, 2]])
-async def test_without_iterations_the_sum_of_the_service_counts(
+async def test_usage_total_is_used_without_iterations(
     anthropic: Callable[..., Client], iterations: Any
 ) -> None:
     usage = {"input_tokens": 10, "output_tokens": 2, "iterations": iterations}
-    events = await anthropic(events_of(opened(BLOCK), *ended("compaction", **usage))).ask()
+    events = await anthropic(events_of(block_start(BLOCK), *ended("compaction", **usage))).ask()
     assert done_of(events).usage == Usage(input=10, output=2)
 
 
@@ -268,39 +272,49 @@ CALL = ToolCallBlock(id="c1", name="read", arguments={})
 RESULT = ToolResultMessage(tool_call_id="c1", tool_name="read", content=(TextBlock("r"),))
 
 
-def folded(*more: Any, model: str = "work/m") -> AssistantMessage:
+def compacted_message(*more: Any, model: str = "work/m") -> AssistantMessage:
     return AssistantMessage(content=(CompactionBlock(data=BLOCK), *more), model=model)
 
 
-async def test_another_service_of_the_same_kind_is_not_given_the_block(
+async def test_compaction_block_is_not_sent_to_other_service_of_same_kind(
     anthropic: Callable[..., Client],
 ) -> None:
-    history = (user_text("go"), folded(TextBlock("said"), model="other/m"), user_text("on"))
+    history = (
+        user_text("go"),
+        compacted_message(TextBlock("said"), model="other/m"),
+        user_text("on"),
+    )
     body = await anthropic(ModelReply(text="x")).sent(messages=history)
     assert body["messages"][1]["content"] == [{"type": "text", "text": "said"}]
 
 
-async def test_a_message_that_held_nothing_else_is_left_out_there(
+async def test_message_with_only_foreign_compaction_block_is_not_sent(
     anthropic: Callable[..., Client],
 ) -> None:
-    history = (user_text("go"), folded(model="other/m"), user_text("on"))
+    history = (user_text("go"), compacted_message(model="other/m"), user_text("on"))
     body = await anthropic(ModelReply(text="x")).sent(messages=history)
     assert [message["role"] for message in body["messages"]] == ["user"]
 
 
 @pytest.mark.parametrize("model", ["", "claude-x"])
-async def test_a_block_of_nobody_in_particular_is_sent(
+async def test_compaction_block_without_known_provider_is_sent(
     anthropic: Callable[..., Client], model: str
 ) -> None:
-    history = (user_text("go"), folded(model=model), user_text("on"))
+    history = (user_text("go"), compacted_message(model=model), user_text("on"))
     body = await anthropic(ModelReply(text="x")).sent(messages=history)
     assert body["messages"][1]["content"] == [BLOCK]
 
 
-async def test_a_service_of_another_kind_does_not_see_the_blocks(
+async def test_compaction_block_is_not_sent_to_other_wire_format(
     openai: Callable[..., Client],
 ) -> None:
-    history = (user_text("go"), folded(), folded(TextBlock("said")), folded(CALL), RESULT)
+    history = (
+        user_text("go"),
+        compacted_message(),
+        compacted_message(TextBlock("said")),
+        compacted_message(CALL),
+        RESULT,
+    )
     body = await openai(ModelReply(text="x")).sent(messages=history, system="")
     assert [(m["role"], m["content"]) for m in body["messages"]] == [
         ("user", "go"),
@@ -310,7 +324,7 @@ async def test_a_service_of_another_kind_does_not_see_the_blocks(
     ]
 
 
-async def test_without_the_beta_nothing_is_asked_of_the_service(
+async def test_context_management_is_sent_only_with_beta_header(
     anthropic: Callable[..., Client],
 ) -> None:
     assert "context_management" not in await anthropic(ModelReply(text="x")).sent()
@@ -320,13 +334,13 @@ async def test_without_the_beta_nothing_is_asked_of_the_service(
     assert "context_management" in body
 
 
-async def test_thinking_behind_a_block_still_counts_as_thinking(
+async def test_thinking_after_compaction_block_keeps_thinking_on(
     anthropic: Callable[..., Client],
 ) -> None:
     """It must be sent back inside a tool loop, also after a compaction block."""
     thought = ThinkingBlock(text="hm", signature="s")
     body = await anthropic(ModelReply(text="x")).sent(
-        messages=(user_text("go"), folded(thought, CALL), RESULT),
+        messages=(user_text("go"), compacted_message(thought, CALL), RESULT),
         model="work/claude-sonnet-4-5",
         thinking_level="high",
     )
@@ -338,7 +352,7 @@ async def test_thinking_behind_a_block_still_counts_as_thinking(
     ]
 
 
-async def test_a51_a_call_is_run_whatever_the_stop_reason_says(
+async def test_a51_tool_call_runs_whatever_the_stop_reason(
     http: HttpClient, serve: Callable[..., FakeService]
 ) -> None:
     service = serve(
@@ -347,7 +361,7 @@ async def test_a51_a_call_is_run_whatever_the_stop_reason_says(
     echo = Tool()
 
     run = await run_loop(
-        speaking(http, service), "go", tools=[echo], config=LoopConfig(model="work/m")
+        make_stream_fn(http, service), "go", tools=[echo], config=LoopConfig(model="work/m")
     )
 
     assert echo.ran == [{"n": 1}]
@@ -355,11 +369,11 @@ async def test_a51_a_call_is_run_whatever_the_stop_reason_says(
     assert run.new[-1].text == "Seen."  # type: ignore[union-attr]
 
 
-async def test_calls_next_to_a_pause_are_run(
+async def test_tool_calls_in_paused_turn_are_run(
     http: HttpClient, serve: Callable[..., FakeService]
 ) -> None:
     service = serve(ModelReply(calls=[("echo", {})], stop="pause_turn"), ModelReply(text="Seen."))
     run = await run_loop(
-        speaking(http, service), "go", tools=[Tool()], config=LoopConfig(model="work/m")
+        make_stream_fn(http, service), "go", tools=[Tool()], config=LoopConfig(model="work/m")
     )
     assert run.roles == ["user", "assistant", "toolResult", "assistant"]

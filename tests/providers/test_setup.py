@@ -14,7 +14,7 @@ __all__ = ["product"]
 
 
 @pytest.mark.parametrize("wire", ["openai", "anthropic"])
-async def test_a_provider_that_answers_is_told_so(wire: str) -> None:
+async def test_provider_test_call_reports_answer(wire: str) -> None:
     with Service([ModelReply(text="ok")]) as service:
         url = service.openai_url if wire == "openai" else service.anthropic_url
         words = await ProviderSetup().try_out(
@@ -25,7 +25,7 @@ async def test_a_provider_that_answers_is_told_so(wire: str) -> None:
     assert service.requests[0].json["model"] == "m"
 
 
-async def test_a_provider_that_refuses_is_told_without_the_key() -> None:
+async def test_provider_test_call_reports_auth_error() -> None:
     with Service(
         [RawReply(status=401, body='{"error":{"message":"bad sk-very-secret"}}')]
     ) as service:
@@ -42,7 +42,7 @@ async def test_a_provider_that_refuses_is_told_without_the_key() -> None:
     assert caught.value.kind == "auth"
 
 
-async def test_a_variable_that_is_not_set_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_unset_key_variable_is_config_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("NO_SUCH_KEY", raising=False)
 
     with pytest.raises(ConfigError, match="NO_SUCH_KEY"):
@@ -51,7 +51,7 @@ async def test_a_variable_that_is_not_set_is_told(monkeypatch: pytest.MonkeyPatc
         )
 
 
-def test_what_was_saved_is_what_the_next_start_uses(product: Product) -> None:
+def test_saved_provider_is_used_by_next_start(product: Product) -> None:
     file = product.config_dir / "config.toml"
     file.unlink()
     product.will(ModelReply(text="pong"))
@@ -63,16 +63,16 @@ def test_what_was_saved_is_what_the_next_start_uses(product: Product) -> None:
         key="sk-typed",
     )
 
-    told = ProviderSetup(file).save(draft)
+    saved_path = ProviderSetup(file).save(draft)
 
-    assert told == str(file)
+    assert saved_path == str(file)
     assert "sk-typed" not in file.read_text()
     assert load(path=file, environment=product.environment).providers["openai"].model == "m"
     assert product.run("-p", "ping").stdout == "pong\n"
     assert product.service.requests[0].headers["authorization"] == "Bearer sk-typed"
 
 
-async def test_an_address_that_a_variable_names_is_the_one_that_is_offered(
+async def test_offers_use_base_urls_from_environment(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("DIRGE_LOCAL_SERVERS", "")
@@ -88,7 +88,7 @@ async def test_an_address_that_a_variable_names_is_the_one_that_is_offered(
     assert set(offered) == {service.type for service in SERVICES}
 
 
-async def test_a_list_of_models_goes_with_the_key_to_the_address_that_was_filled_in() -> None:
+async def test_model_list_is_requested_from_entered_address_with_key() -> None:
     listed = RawReply(body='{"models": [{"name": "models/g-1"}]}')
     with Service([listed]) as service:
         draft = ProviderDraft(
@@ -99,7 +99,7 @@ async def test_a_list_of_models_goes_with_the_key_to_the_address_that_was_filled
     assert (seen.path, seen.headers["x-goog-api-key"]) == ("/v1beta/models?pageSize=1000", "sk-x")
 
 
-async def test_a_key_is_not_sent_over_plain_http_for_a_list() -> None:
+async def test_model_list_with_key_over_plain_http_is_rejected() -> None:
     draft = ProviderDraft(
         type="openai", alias="openai", model="", base_url="http://plain.example/v1", key="sk-x"
     )

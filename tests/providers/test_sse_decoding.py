@@ -24,40 +24,40 @@ def decoded(pieces, limit=10_000):
 
 
 @given(st.sets(st.integers(0, len(STREAM)), max_size=40))
-def test_events_do_not_depend_on_where_the_stream_is_cut(cuts):
+def test_sse_events_do_not_depend_on_chunk_boundaries(cuts):
     ends = [*sorted(cuts), len(STREAM)]
     pieces = [STREAM[start:end] for start, end in zip([0, *ends], ends, strict=False)]
 
     assert decoded(pieces) == EVENTS
 
 
-def test_single_bytes_give_the_same_events():
+def test_single_bytes_decode_to_same_events():
     assert decoded([bytes([byte]) for byte in STREAM]) == EVENTS
 
 
 @pytest.mark.parametrize("end", [b"\n", b"\r\n", b"\r"])
-def test_an_event_is_there_as_soon_as_its_blank_line_is(end):
+def test_event_is_emitted_as_soon_as_blank_line_arrives(end):
     assert SseDecoder().feed(b"data: a" + end + end) == [ServerEvent("", "a")]
 
 
-def test_a_last_event_without_its_blank_line_counts():
+def test_last_event_without_blank_line_is_emitted():
     assert decoded([b"data: a\n\ndata: b"]) == [ServerEvent("", "a"), ServerEvent("", "b")]
 
 
-def test_ten_megabytes_on_one_line_are_one_event():
+def test_ten_megabyte_line_is_one_event():
     line = b"data: " + b"x" * 10_000_000 + b"\n\n"
     pieces = [line[at : at + 65_536] for at in range(0, len(line), 65_536)]
 
     assert [len(event.data) for event in decoded(pieces, 20_000_000)] == [10_000_000]
 
 
-def test_an_endless_event_is_given_up():
+def test_event_beyond_limit_is_error():
     with pytest.raises(EventTooLong):
         decoded([b"x" * 100] * 200)
 
 
 @given(st.binary(max_size=300))
-def test_any_bytes_are_decoded_without_an_exception(noise):
+def test_any_bytes_are_decoded_without_exception(noise):
     decoded([noise[:100], noise[100:]])
 
 
@@ -70,7 +70,7 @@ LINES = st.lists(
 
 
 @given(LINES, st.sampled_from([b"", b"\n"]))
-def test_a_comment_among_its_lines_changes_no_event(lines, end):
+def test_comment_between_lines_does_not_change_events(lines, end):
     """The fast path for common forms gives the same result."""
     plain = b"\n".join(lines)
     with_comment = b"\n".join([b": a comment", *lines])

@@ -47,7 +47,7 @@ def deaf_port():
 @pytest.mark.parametrize(
     "reply", [NoReply(), RawReply(then="stall"), LONG], ids=["head", "body", "middle"]
 )
-async def test_an_abort_ends_the_stream_and_closes_the_connection(either, reply):
+async def test_abort_ends_stream_and_closes_connection(either, reply):
     client, signal = either(reply), AbortSignal()
     loop = asyncio.get_running_loop()
     aborted_at = []
@@ -65,7 +65,7 @@ async def test_an_abort_ends_the_stream_and_closes_the_connection(either, reply)
     assert await asyncio.to_thread(client.service.hangup.wait, 2)
 
 
-async def test_an_abort_from_a_thread_ends_the_stream(either):
+async def test_abort_from_thread_ends_stream(either):
     client, signal = either(NoReply()), AbortSignal()
     running = asyncio.create_task(client.ask(signal=signal))
     await asyncio.to_thread(_until, lambda: client.service.requests)
@@ -74,7 +74,7 @@ async def test_an_abort_from_a_thread_ends_the_stream(either):
     assert (await running)[-1].error.kind == "aborted"
 
 
-async def test_an_aborted_run_asks_nothing(either):
+async def test_aborted_call_sends_no_request(either):
     client, signal = either(ModelReply(text="x")), AbortSignal()
     signal.abort()
 
@@ -82,7 +82,7 @@ async def test_an_aborted_run_asks_nothing(either):
     assert client.service.requests == []
 
 
-async def test_an_abort_while_connecting_ends_the_stream(openai, deaf_port):
+async def test_abort_while_connecting_ends_stream(openai, deaf_port):
     signal = AbortSignal()
     asyncio.get_running_loop().call_later(0.05, signal.abort)
     started = time.monotonic()
@@ -92,7 +92,7 @@ async def test_an_abort_while_connecting_ends_the_stream(openai, deaf_port):
     assert time.monotonic() - started < 1
 
 
-async def test_a_connection_that_takes_too_long_is_given_up(openai, deaf_port):
+async def test_slow_connect_times_out(openai, deaf_port):
     url = f"http://127.0.0.1:{deaf_port}"
     error = await openai().error(base_url=url, timeouts=StreamTimeouts(connect_s=0.1))
 
@@ -100,7 +100,7 @@ async def test_a_connection_that_takes_too_long_is_given_up(openai, deaf_port):
     assert error.kind == "network"
 
 
-async def test_nothing_follows_an_abort(either):
+async def test_no_event_follows_abort(either):
     client, signal = either(ModelReply(text="word " * 200, delta_chars=5)), AbortSignal()
     events = []
     async for event in client.stream(signal=signal):
@@ -112,7 +112,7 @@ async def test_nothing_follows_an_abort(either):
     assert events[-1].error.kind == "aborted"
 
 
-async def test_a_reader_that_walks_away_closes_the_connection(either):
+async def test_closing_stream_early_closes_connection(either):
     client = either(LONG)
     stream = client.stream()
     async for event in stream:
@@ -123,7 +123,7 @@ async def test_a_reader_that_walks_away_closes_the_connection(either):
     assert await asyncio.to_thread(client.service.hangup.wait, 2)
 
 
-async def test_cancelling_the_reader_closes_the_connection(either):
+async def test_cancelling_reader_closes_connection(either):
     client = either(NoReply())
     running = asyncio.create_task(client.ask())
     await asyncio.to_thread(_until, lambda: client.service.requests)
@@ -134,7 +134,7 @@ async def test_cancelling_the_reader_closes_the_connection(either):
     assert await asyncio.to_thread(client.service.hangup.wait, 2)
 
 
-async def test_a_slow_reader_gets_everything(either):
+async def test_slow_reader_gets_all_text(either):
     client = either(ModelReply(text="word" * 3000, delta_chars=4))
     text = ""
     async for event in client.stream():
@@ -146,7 +146,7 @@ async def test_a_slow_reader_gets_everything(either):
     assert text == "word" * 3000
 
 
-async def test_connections_are_used_again(either):
+async def test_connections_are_reused(either):
     client = either(*[ModelReply(text="x")] * 6)
     for _ in range(6):
         done_of(await client.ask())
@@ -155,7 +155,7 @@ async def test_connections_are_used_again(either):
     assert {request.connection for request in client.service.requests} == {1}
 
 
-async def test_many_streams_run_at_once(either):
+async def test_many_streams_run_concurrently(either):
     client = either(*[ModelReply(text="x" * 100, delta_chars=3)] * 16)
     answers = await asyncio.gather(*[client.ask() for _ in range(16)])
 
@@ -193,7 +193,7 @@ def translated(kind, stream, cuts):
 @pytest.mark.parametrize("kind", ANSWERS)
 @settings(max_examples=size(33, 100))
 @given(data=st.data())
-def test_events_do_not_depend_on_where_the_answer_is_cut(kind, data):
+def test_parsed_events_do_not_depend_on_chunk_boundaries(kind, data):
     events = wire_events(kind, SAID)
     stream = "".join(events).encode()
     cuts = data.draw(st.sets(st.integers(0, len(stream)), max_size=60))
@@ -203,11 +203,13 @@ def test_events_do_not_depend_on_where_the_answer_is_cut(kind, data):
 
 @pytest.mark.parametrize("line_end", ["\n", "\r\n", "\r"])
 @pytest.mark.parametrize("chunk_bytes", [3, 100_000])
-async def test_events_are_the_same_over_a_socket(either, monkeypatch, chunk_bytes, line_end):
+async def test_events_over_socket_do_not_depend_on_chunks_and_line_ends(
+    either, monkeypatch, chunk_bytes, line_end
+):
     client = either(SAID)
     if client.kind in JSON_LINES and line_end == "\r":
         pytest.skip("a line of JSON does not end in a bare CR")
-    # Ids that we make up are other ones in every answer.
+    # Generated ids differ from answer to answer.
     monkeypatch.setattr(secrets, "token_hex", lambda size: "0" * size)
     whole = await client.ask()
     client.service.replies.append(
@@ -224,7 +226,7 @@ async def test_events_are_the_same_over_a_socket(either, monkeypatch, chunk_byte
     assert await client.ask() == whole
 
 
-def test_a_headless_call_loads_no_screen_library(tmp_path):
+def test_http_client_does_not_import_ui_libraries(tmp_path):
     code = """
 import asyncio, json, sys
 from dirge_py.providers.client import HttpClient

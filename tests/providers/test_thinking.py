@@ -9,13 +9,13 @@ LEVELS = get_args(ThinkingLevel)
 NONE = ThinkingBudgets()
 
 
-def test_a_higher_level_never_thinks_less():
+def test_higher_thinking_level_never_has_smaller_budget():
     budgets = [thinking_budget(level, NONE) for level in LEVELS]
 
     assert budgets == [0, 1024, 2048, 4096, 16384, 16384]
 
 
-def test_a_budget_of_ones_own_goes_before_the_table():
+def test_configured_thinking_budget_overrides_default():
     assert thinking_budget("xhigh", ThinkingBudgets(high=9)) == 9
     assert thinking_budget("low", ThinkingBudgets(high=9)) == 2048
 
@@ -34,5 +34,5 @@ def test_a_budget_of_ones_own_goes_before_the_table():
         (("minimal", "low", "medium", "high"), [None, "minimal", "low", "medium", "high", "high"]),
     ],
 )
-def test_a_level_is_the_nearest_word_the_model_knows(known, words):
+def test_thinking_level_maps_to_nearest_known_effort(known, words):
     assert [thinking_effort(level, known) for level in LEVELS] == words

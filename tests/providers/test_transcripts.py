@@ -17,32 +17,32 @@ ALL = [
 SEEDS = (1, 2)
 
 
-@pytest.mark.parametrize("told", ALL)
-async def test_an_answer_means_what_the_sdk_takes_it_for(http, serve, told):
-    replies = [RawReply(body=told.body)]
-    replies += [RawReply(pieces=list(cut(told.body, random.Random(seed)))) for seed in SEEDS]
-    client = Client(http, told.kind, serve(*replies))
+@pytest.mark.parametrize("transcript", ALL)
+async def test_transcript_parses_to_result_of_sdk(http, serve, transcript):
+    replies = [RawReply(body=transcript.body)]
+    replies += [RawReply(pieces=list(cut(transcript.body, random.Random(seed)))) for seed in SEEDS]
+    client = Client(http, transcript.kind, serve(*replies))
     for _ in replies:
-        assert _as_told(told, await client.ask()) == _expected(told)
+        assert _parsed(transcript, await client.ask()) == _expected(transcript)
 
 
-def _expected(told: Transcript):
-    calls = [(call_id, name, arguments) for call_id, name, arguments in told.calls]
-    usage = tuple(told.usage)
+def _expected(transcript: Transcript):
+    calls = [(call_id, name, arguments) for call_id, name, arguments in transcript.calls]
+    usage = tuple(transcript.usage)
     return {
-        "text": told.text,
-        "thinking": told.thinking,
+        "text": transcript.text,
+        "thinking": transcript.thinking,
         "calls": calls,
-        "seals": list(told.seals) or [...] * told.sealed,
-        "folds": list(told.folds),
-        "stop": told.stop,
+        "seals": list(transcript.seals) or [...] * transcript.sealed,
+        "folds": list(transcript.folds),
+        "stop": transcript.stop,
         "usage": usage,
-        "error": told.error,
-        "words": told.words,
+        "error": transcript.error,
+        "words": transcript.words,
     }
 
 
-def _as_told(told: Transcript, events):
+def _parsed(transcript: Transcript, events):
     assembler = Assembler()
     for event in events[:-1]:
         assert not isinstance(event, StreamDone | StreamError)
@@ -52,13 +52,13 @@ def _as_told(told: Transcript, events):
     blocks = assembler.blocks(with_calls=isinstance(last, StreamDone))
     calls = [block for block in blocks if isinstance(block, ToolCallBlock)]
     ids = ["*"] * len(calls)
-    for at, (call_id, *_) in enumerate(told.calls[: len(calls)]):
+    for at, (call_id, *_) in enumerate(transcript.calls[: len(calls)]):
         ids[at] = calls[at].id if call_id != "*" else call_id
     found = {
         "text": "".join(block.text for block in blocks if isinstance(block, TextBlock)),
         "thinking": "".join(block.text for block in blocks if isinstance(block, ThinkingBlock)),
         "calls": [(i, call.name, call.arguments) for i, call in zip(ids, calls, strict=True)],
-        "seals": [... if told.sealed else seal for block in blocks if (seal := _seal(block))],
+        "seals": [... if transcript.sealed else seal for block in blocks if (seal := _seal(block))],
         "folds": [dict(block.data) for block in blocks if isinstance(block, CompactionBlock)],
         "stop": "",
         "usage": (),
@@ -67,7 +67,11 @@ def _as_told(told: Transcript, events):
     }
     if isinstance(last, StreamError):
         found |= {"error": last.error.kind}
-        found |= {"words": told.words if told.words in last.error.message else last.error.message}
+        found |= {
+            "words": transcript.words
+            if transcript.words in last.error.message
+            else last.error.message
+        }
         return found
     assert isinstance(last, StreamDone)
     used = last.usage

@@ -38,7 +38,7 @@ def tls(certificate: Path) -> ssl.SSLContext:
     return context
 
 
-async def test_a_company_certificate_is_taken_from_the_usual_variable(
+async def test_ssl_cert_file_variable_adds_trusted_certificate(
     http: HttpClient, tls: ssl.SSLContext, certificate: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
@@ -47,7 +47,7 @@ async def test_a_company_certificate_is_taken_from_the_usual_variable(
         await http.aclose()
 
 
-async def test_a_certificate_that_nobody_vouches_for_is_not_believed(
+async def test_untrusted_certificate_is_error_with_hint(
     http: HttpClient, tls: ssl.SSLContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("SSL_CERT_FILE", raising=False)
@@ -60,7 +60,7 @@ async def test_a_certificate_that_nobody_vouches_for_is_not_believed(
         assert service.requests == []
 
 
-async def test_a_name_of_no_host_is_told_as_such(
+async def test_unknown_host_name_is_retryable_error(
     http: HttpClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Where name servers do not answer, the usual ten seconds would pass.
@@ -111,14 +111,14 @@ async def _carry(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> 
 THERE = {"base_url": "http://model.example/v1", "allow_insecure": True}
 
 
-async def test_what_a_connection_died_of_is_told_in_its_own_words(http: HttpClient) -> None:
+async def test_reset_connection_error_gives_system_message(http: HttpClient) -> None:
     with FakeService([NoReply(then="reset")]) as service:
         error = await Client(http, "openai", service).error()
 
     assert "broke off: Connection reset by peer." in error.message
 
 
-async def test_the_proxy_of_the_environment_is_used(
+async def test_http_proxy_variable_is_used(
     http: HttpClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with FakeService([ModelReply(text="Hello.")]) as service:
@@ -132,7 +132,7 @@ async def test_the_proxy_of_the_environment_is_used(
     assert service.requests[0].headers["host"] == "model.example"
 
 
-async def test_a_proxy_that_hangs_up_is_retryable(
+async def test_proxy_that_hangs_up_is_retryable_error(
     http: HttpClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with FakeService() as service:
@@ -145,7 +145,7 @@ async def test_a_proxy_that_hangs_up_is_retryable(
     assert len(asked) == 1
 
 
-async def test_this_machine_is_reached_past_every_proxy(
+async def test_loopback_requests_bypass_proxy(
     http: HttpClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with FakeService([ModelReply(text="Hello.")]) as service:
