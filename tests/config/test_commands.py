@@ -26,7 +26,7 @@ def mode_of(path):
     return stat.S_IMODE(os.stat(path).st_mode)
 
 
-def test_init_writes_a_private_file_that_is_valid(environment, tmp_path):
+def test_config_init_writes_valid_private_file(environment, tmp_path):
     config_init(environment)
 
     file = tmp_path / "config" / "config.toml"
@@ -35,7 +35,7 @@ def test_init_writes_a_private_file_that_is_valid(environment, tmp_path):
     assert load(environment=environment).origin.path == str(file)
 
 
-def test_what_the_first_file_has_in_comments_is_valid_too(environment, tmp_path):
+def test_commented_settings_of_initial_file_are_valid(environment, tmp_path):
     config_init(environment)
     file = tmp_path / "config" / "config.toml"
     lines = [line.removeprefix("# ") for line in file.read_text().splitlines()]
@@ -45,7 +45,7 @@ def test_what_the_first_file_has_in_comments_is_valid_too(environment, tmp_path)
     assert set(load(environment=environment).providers) == {"work", "company"}
 
 
-def test_init_overwrites_nothing(environment, file):
+def test_config_init_does_not_overwrite_existing_file(environment, file):
     file.write_text("# mine\n")
 
     with pytest.raises(ConfigError, match="exists"):
@@ -53,11 +53,11 @@ def test_init_overwrites_nothing(environment, file):
     assert file.read_text() == "# mine\n"
 
 
-def test_path_is_told_before_there_is_a_file(environment, tmp_path):
+def test_config_path_is_shown_before_file_exists(environment, tmp_path):
     assert config_path(environment).text == str(tmp_path / "config" / "config.toml")
 
 
-def test_check_tells_each_providers_state(environment, file):
+def test_config_check_shows_state_and_key_source_of_each_provider(environment, file):
     file.write_text('[providers.a]\ntype = "openai"\napi_key_env = "A"\n')
 
     missing = config_check(environment=environment)
@@ -70,9 +70,7 @@ def test_check_tells_each_providers_state(environment, file):
     assert "sk-1" not in found.text
 
 
-def test_check_tells_of_a_spare_without_its_key_and_finds_nothing_wrong_with_that(
-    environment, file
-):
+def test_config_check_reports_unused_provider_without_key_and_succeeds(environment, file):
     file.write_text(
         'provider = "a"\n[providers.a]\ntype = "openai"\n'
         '[providers.spare]\ntype = "anthropic"\napi_key_env = "S"\n'
@@ -82,19 +80,19 @@ def test_check_tells_of_a_spare_without_its_key_and_finds_nothing_wrong_with_tha
     assert "provider spare: anthropic, no key: set S" in report.text
 
 
-def test_check_says_why_a_model_that_nobody_named_is_the_one(environment):
+def test_config_check_explains_default_model(environment):
     text = config_check(environment={**environment, "XAI_API_KEY": "k"}).text
     assert text.splitlines()[-1] == "model xai/grok-4.7 (xai: XAI_API_KEY is set)"
 
 
-def test_check_finds_that_the_chosen_model_has_no_key(environment):
+def test_config_check_fails_if_chosen_model_has_no_key(environment):
     report = config_check(environment={**environment, "DIRGE_MODEL": "anthropic/x"})
 
     assert report.exit_code == 2
     assert "ANTHROPIC_API_KEY" in report.text.splitlines()[-1]
 
 
-def test_check_tries_the_roles(environment, file):
+def test_config_check_validates_roles(environment, file):
     file.write_text('[roles]\nreview = "opnai/x"\n')
 
     report = config_check(environment={**environment, "OPENAI_API_KEY": "k"})
@@ -103,7 +101,7 @@ def test_check_tries_the_roles(environment, file):
     assert "[roles] review" in report.text
 
 
-def test_show_tells_where_each_value_comes_from(environment, file):
+def test_config_show_names_source_of_each_value_and_hides_secrets(environment, file):
     file.write_text(
         'provider = "a"\n[providers]\na = { type = "openai", headers = { X = "s3" } }\n'
         "[loop.gates]\ngoal = 'say hé'\n[plugins.x]\nsince = [2026-01-02]\nmost = inf\n"
@@ -125,7 +123,7 @@ def test_show_tells_where_each_value_comes_from(environment, file):
     assert "sk-1" not in text
 
 
-def test_saving_a_provider_keeps_comments_and_the_version_before(file):
+def test_save_provider_keeps_comments_and_writes_backup(file):
     before = '# mine\n[ui]\ntheme = "dark" # nice\n'
     file.write_text(before)
 
@@ -138,7 +136,7 @@ def test_saving_a_provider_keeps_comments_and_the_version_before(file):
     assert main_model(load(environment={}, path=file)).name == "work/m"
 
 
-def test_saving_again_replaces_where_the_key_is(file):
+def test_save_provider_again_replaces_key_source(file):
     save_provider(ProviderDraft(alias="work", type="openai", key_env="A"), file)
     save_provider(ProviderDraft(alias="work", type="openai", key="sk-1"), file)
 
@@ -146,7 +144,7 @@ def test_saving_again_replaces_where_the_key_is(file):
     assert (entry.api_key_env, entry.api_key_file) == (None, "keys/work")
 
 
-def test_a_new_key_does_not_go_to_an_address_from_before(file):
+def test_save_provider_with_new_key_drops_old_base_url(file):
     save_provider(
         ProviderDraft(alias="openai", type="openai", base_url="https://r.example/v1"), file
     )
@@ -155,7 +153,7 @@ def test_a_new_key_does_not_go_to_an_address_from_before(file):
     assert load(environment={}, path=file).providers["openai"].base_url is None
 
 
-def test_check_names_in_one_line_what_is_not_set_up(environment):
+def test_config_check_lists_unconfigured_providers_in_one_line(environment):
     report = config_check(environment={**environment, "MISTRAL_API_KEY": "k"})
 
     lines = report.text.splitlines()
@@ -165,7 +163,7 @@ def test_check_names_in_one_line_what_is_not_set_up(environment):
     assert "openrouter" in others and "ollama" in others and "mistral" not in others
 
 
-def test_a_broken_file_is_not_overwritten(file):
+def test_save_provider_does_not_overwrite_invalid_file(file):
     file.write_text("[ui\n")
 
     with pytest.raises(ConfigError):
@@ -173,7 +171,7 @@ def test_a_broken_file_is_not_overwritten(file):
     assert file.read_text() == "[ui\n"
 
 
-def test_a_change_that_would_be_invalid_is_not_written(file):
+def test_edit_config_does_not_write_invalid_change(file):
     file.write_text("[ui]\n")
 
     with pytest.raises(ConfigError):
@@ -181,7 +179,7 @@ def test_a_change_that_would_be_invalid_is_not_written(file):
     assert file.read_text() == "[ui]\n"
 
 
-def test_an_alias_cannot_lead_elsewhere(file):
+def test_provider_alias_with_path_is_rejected(file):
     with pytest.raises(ConfigError):
         save_provider(ProviderDraft(alias="../x", type="openai", key="k"), file)
 
@@ -189,7 +187,7 @@ def test_an_alias_cannot_lead_elsewhere(file):
 @pytest.mark.parametrize(
     "rest", ["", "[ui]\n", 'provider = "a"\n\n[providers.a]\ntype = "openai"\n']
 )
-def test_what_is_written_looks_like_written_by_hand(file, rest):
+def test_saved_providers_are_separate_toml_paragraphs(file, rest):
     file.write_text(rest)
     for alias in ("work", "home", "work"):
         save_provider(ProviderDraft(alias=alias, type="ollama", model="m"), file)

@@ -21,19 +21,19 @@ def keys_in(value, known, path=()):
     )
 
 
-def test_the_example_holds_every_setting_and_nothing_else():
+def test_example_file_holds_every_setting_and_nothing_else():
     known = set(known_keys())
 
     assert keys_in(tomllib.loads(EXAMPLE.read_text()), known) == known
 
 
-def test_the_example_is_valid():
+def test_example_file_is_valid():
     config = load(Overrides(), {}, EXAMPLE)
 
     assert config.permission.rule[1].effect == "deny"
 
 
-def test_values_called_defaults_are_the_defaults():
+def test_values_marked_default_in_example_file_are_defaults():
     defaults, tables = Config().model_dump(), tomllib.loads(EXAMPLE.read_text())
     table = None
     for line in EXAMPLE.read_text().splitlines():
@@ -45,7 +45,7 @@ def test_values_called_defaults_are_the_defaults():
         assert tables[table][key] == defaults[table][key], line
 
 
-def test_every_setting_is_described():
+def test_every_setting_has_a_description():
     def undescribed(node, types):
         return [
             name
@@ -58,7 +58,7 @@ def test_every_setting_is_described():
     assert undescribed(schema, schema["$defs"]) == []
 
 
-def test_times_money_and_sizes_carry_their_units():
+def test_names_of_times_prices_and_sizes_end_with_units():
     named = {key[-1]: key for key in known_keys() if key[0] in ("timeouts", "limits", "context")}
     counts = {"requests", "tool_calls", "keep_results", "keep_messages", "restore_files"}
     words = {"project_files", "compact", "strategies", "fold_at", "*"}

@@ -40,17 +40,17 @@ h = 1\'\'\'
     }
 
 
-def test_a_key_in_an_inline_table_has_the_line_around_it():
+def test_key_in_inline_table_has_line_of_table():
     assert line_of(("t", "f", "x"), {("t", "f"): 11}) == 11
     assert line_of(("other",), {("t",): 1}) is None
 
 
-def test_paths_are_written_as_in_the_file():
+def test_key_paths_are_written_with_dots_and_indexes():
     assert dotted(("permission", "rule", 1, "op")) == "permission.rule[1].op"
 
 
 @settings(max_examples=size(66, 200), deadline=None)
 @example('"\\1"=')
 @given(st.text(alphabet="ab.=[]{}\"'#\n \\1,", max_size=60))
-def test_any_text_ends(text):
+def test_key_lines_ends_on_any_text(text):
     key_lines(text)

@@ -23,14 +23,14 @@ def key_of(tmp_path):
 
 
 @pytest.mark.parametrize("setting", ['api_key_env = "NAME"', 'api_key = "${NAME}"'])
-def test_a_setting_names_the_variable_of_the_key(key_of, setting):
+def test_api_key_is_read_from_named_variable(key_of, setting):
     assert key_of(setting, {"NAME": " k "}) == "k"
     for environment in ({}, {"NAME": " "}):
         with pytest.raises(NoProvider, match="NAME"):
             key_of(setting, environment)
 
 
-def test_a_setting_names_the_file_of_the_key(key_of, tmp_path):
+def test_api_key_is_read_from_named_file(key_of, tmp_path):
     write_key(tmp_path / "key", "from-file")
 
     assert key_of('api_key_file = "key"', {}) == "from-file"
@@ -38,14 +38,14 @@ def test_a_setting_names_the_file_of_the_key(key_of, tmp_path):
         key_of('api_key_file = "gone"', {})
 
 
-def test_a_key_does_not_show_in_a_dump(key_of):
+def test_api_key_is_hidden_in_repr(key_of):
     key = key_of('api_key_env = "NAME"', {"NAME": "topsecret"})
 
     assert "topsecret" not in repr({"api_key": key})
     assert f"{key}" == "topsecret"
 
 
-def test_a_stored_key_is_its_owners_alone_and_replaced_whole(tmp_path):
+def test_stored_key_file_is_private_and_replaced_whole(tmp_path):
     path = tmp_path / "state" / "keys" / "work"
     write_key(path, "first")
     write_key(path, " second\n")
@@ -56,14 +56,14 @@ def test_a_stored_key_is_its_owners_alone_and_replaced_whole(tmp_path):
     assert os.listdir(path.parent) == ["work"]
 
 
-def test_a_link_is_replaced_not_followed(tmp_path):
+def test_symlink_at_key_path_is_replaced_and_not_followed(tmp_path):
     (tmp_path / "key").symlink_to(tmp_path / "elsewhere")
     write_key(tmp_path / "key", "k")
 
     assert not (tmp_path / "elsewhere").exists()
 
 
-def test_a_key_that_cannot_be_stored_is_explained_without_it(tmp_path):
+def test_error_of_unstorable_key_does_not_show_key(tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(ConfigError) as caught:
         write_key(tmp_path / "file" / "key", "topsecret")
@@ -72,7 +72,7 @@ def test_a_key_that_cannot_be_stored_is_explained_without_it(tmp_path):
 
 
 @pytest.mark.parametrize("content", [b"", b" \n", b"two\nlines", b"\xff\xfe"])
-def test_a_file_without_a_key_is_refused_without_quoting_it(tmp_path, content):
+def test_key_file_without_key_is_config_error(tmp_path, content):
     (tmp_path / "key").write_bytes(content)
 
     with pytest.raises(ConfigError, match="holds no key"):

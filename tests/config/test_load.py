@@ -30,7 +30,7 @@ def refusal(loaded):
     return refuse
 
 
-def test_without_a_file_the_defaults_are_in_force(tmp_path):
+def test_missing_config_file_gives_defaults(tmp_path):
     config = load(environment={"DIRGE_CONFIG_DIR": str(tmp_path)})
 
     assert config.loop.max_turns == 100
@@ -38,19 +38,19 @@ def test_without_a_file_the_defaults_are_in_force(tmp_path):
     assert config.origin.path is None
 
 
-def test_a_file_that_was_asked_for_must_exist(tmp_path):
+def test_missing_config_file_given_by_path_is_config_error(tmp_path):
     with pytest.raises(ConfigError, match="does not exist"):
         load(environment={}, path=tmp_path / "absent.toml")
 
 
-def test_a_folder_in_place_of_the_file_is_no_empty_file(tmp_path):
+def test_folder_at_config_path_is_config_error(tmp_path):
     (tmp_path / "config.toml").mkdir()
 
     with pytest.raises(ConfigError, match="directory"):
         load(environment={"DIRGE_CONFIG_DIR": str(tmp_path)})
 
 
-def test_a_pipe_is_refused_and_not_waited_for(tmp_path):
+def test_fifo_at_config_path_is_config_error_without_blocking(tmp_path):
     pipe = tmp_path / "config.toml"
     os.mkfifo(pipe)
 
@@ -59,26 +59,26 @@ def test_a_pipe_is_refused_and_not_waited_for(tmp_path):
             load(**{"environment": {}, **where})
 
 
-def test_a_device_is_refused():
+def test_device_at_config_path_is_config_error():
     with pytest.raises(ConfigError, match="not a regular file"):
         load(environment={}, path=Path("/dev/zero"))
 
 
-def test_an_unknown_key_names_its_line_and_the_nearest(refusal, tmp_path):
+def test_unknown_key_error_names_line_and_nearest_key(refusal, tmp_path):
     error = refusal("# comment\n[loop]\nmax_turnz = 5\n")
 
     assert str(error) == f"{tmp_path}/config.toml:3: no setting `max_turnz` in [loop]."
     assert error.hint == "Did you mean `max_turns`?"
 
 
-def test_a_key_in_the_wrong_table_is_pointed_to_the_right_one(refusal, tmp_path):
+def test_key_in_wrong_table_error_names_right_table(refusal, tmp_path):
     error = refusal("max_agent_turnz = 5\n")
 
     assert str(error) == f"{tmp_path}/config.toml:1: no setting `max_agent_turnz`."
     assert error.hint == "Did you mean `max_turns` in [loop]?"
 
 
-def test_all_problems_are_told_at_once_in_the_order_of_the_file(refusal):
+def test_all_problems_are_reported_in_file_order(refusal):
     error = refusal('[loop]\nsteering = "some"\n[ui]\nthem = "x"\n[tools]\nmax_parallel = "8"\n')
 
     lines = str(error).splitlines()
@@ -88,45 +88,45 @@ def test_all_problems_are_told_at_once_in_the_order_of_the_file(refusal):
     assert "must be a whole number" in lines[2]
 
 
-def test_a_flood_of_problems_is_cut(refusal):
+def test_long_list_of_problems_is_truncated(refusal):
     error = refusal("".join(f"key_{number} = 1\n" for number in range(40)))
 
     assert str(error).splitlines()[10:] == ["… and 30 more."]
 
 
-def test_a_problem_in_the_second_rule_names_that_rule(refusal):
+def test_problem_in_second_rule_names_its_index(refusal):
     good = '[[permission.rule]]\nop = "read"\nmatch = "x"\neffect = "ask"\n'
     error = refusal(good + '[[permission.rule]]\nop = "reed"\nmatch = "x"\neffect = "ask"\n')
 
     assert "config.toml:6: `permission.rule[1].op` must be 'read', 'edit'" in str(error)
 
 
-def test_broken_toml_names_line_and_column(refusal):
+def test_invalid_toml_error_names_line(refusal):
     assert "config.toml:2:" in str(refusal("provider = 'a'\nb = = 3\n"))
 
 
-def test_a_file_that_is_no_utf_8_names_the_line(tmp_path):
+def test_file_that_is_not_utf8_error_names_line(tmp_path):
     (tmp_path / "config.toml").write_bytes(b"# ok\n# \xff\n")
 
     with pytest.raises(ConfigError, match=r"config.toml:2: not UTF-8"):
         load(environment={"DIRGE_CONFIG_DIR": str(tmp_path)})
 
 
-def test_a_key_in_the_file_is_refused_and_not_repeated(refusal):
+def test_api_key_in_config_file_is_rejected_and_not_shown(refusal):
     error = refusal('[providers.a]\ntype = "openai"\napi_key = "sk-secret"\n')
 
     assert "config.toml:3" in str(error)
     assert "sk-secret" not in str(error) + error.hint
 
 
-def test_a_provider_needs_a_type(refusal):
+def test_provider_without_type_is_config_error(refusal):
     assert "`providers.a` needs `type`" in str(refusal('[providers.a]\nmodel = "m"\n'))
 
 
 @pytest.mark.parametrize(
     "url", ["http://example.com/v1", "ftp://x/", "https://user:pw@x/", "https://x/?key=1", "x"]
 )
-def test_an_unsafe_address_is_refused(refusal, url):
+def test_unsafe_base_url_is_rejected(refusal, url):
     error = refusal(f'[providers.a]\ntype = "openai"\nbase_url = "{url}"\n')
 
     assert "config.toml:3: `providers.a.base_url`" in str(error)
@@ -141,13 +141,13 @@ def test_an_unsafe_address_is_refused(refusal, url):
         'base_url = "http://10.0.0.1/v1"\nallow_insecure = true',
     ],
 )
-def test_a_safe_address_is_accepted(loaded, lines):
+def test_safe_base_url_is_accepted(loaded, lines):
     config = loaded(f'[providers.a]\ntype = "openai"\n{lines}\n')
 
     assert config.providers["a"].base_url is not None
 
 
-def test_flags_win_over_the_file_and_are_named_as_source(loaded, tmp_path):
+def test_flags_override_file_and_are_named_as_source(loaded, tmp_path):
     config = loaded(
         '[loop]\nmax_turns = 7\n[permission]\nmode = "plan"\n',
         Overrides(max_turns=3, no_context_files=True),
@@ -162,29 +162,29 @@ def test_flags_win_over_the_file_and_are_named_as_source(loaded, tmp_path):
     }
 
 
-def test_a_bad_flag_is_blamed_on_the_flag(refusal):
+def test_invalid_flag_value_error_names_flag(refusal):
     error = refusal("[loop]\nmax_turns = 7\n", Overrides(max_turns=0))
 
     assert str(error) == "--max-turns: `loop.max_turns` must be greater than 0."
 
 
-def test_a_bad_level_is_refused_with_the_good_ones(refusal):
+def test_invalid_thinking_level_error_lists_levels(refusal):
     assert "xhigh" in refusal("", Overrides(thinking="much")).hint
 
 
-def test_a_key_may_be_one_key_or_several(loaded):
+def test_key_binding_is_one_key_or_a_list(loaded):
     config = loaded('[keys]\na = "ctrl+t"\nb = ["f1", "f2"]\n')
 
     assert config.keys == {"a": ["ctrl+t"], "b": ["f1", "f2"]}
 
 
-def test_a_given_key_is_in_no_dump(loaded):
+def test_api_keys_are_in_no_dump_of_config(loaded):
     config = loaded("", Overrides(api_key="sk-secret"), {"OPENAI_API_KEY": "sk-other"})
 
     assert "sk-" not in repr(config) + repr(config.origin) + config.model_dump_json()
 
 
-def test_loading_needs_no_toml_writer():
+def test_loading_config_does_not_import_tomlkit_or_httpx():
     code = (
         "import sys, dirge_py.config.load as l; l.load(environment={'HOME': '/'}); "
         "print('tomlkit' in sys.modules, 'httpx' in sys.modules)"
@@ -194,7 +194,7 @@ def test_loading_needs_no_toml_writer():
     assert run.stdout.split() == ["False", "False"]
 
 
-def test_every_single_problem_of_a_file_says_what_to_do(refusal):
+def test_config_problem_hint_suggests_config_check(refusal):
     error = refusal("[tools]\nmost_calls = { read = 0 }\n")
 
     assert "must be greater than 0" in str(error)

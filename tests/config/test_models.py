@@ -52,18 +52,18 @@ def configured(tmp_path):
         ("", ModelSpec()),
     ],
 )
-def test_a_model_is_taken_apart_by_what_is_known(spec, parsed):
+def test_model_spec_is_parsed_with_known_aliases(spec, parsed):
     assert parse_model(spec, ["work"]) == parsed
 
 
-def test_a_key_in_the_environment_is_enough(configured):
+def test_api_key_variable_alone_selects_provider(configured):
     choice = main_model(configured("", KEY))
 
     assert choice.name == "openai-responses/gpt-5.5"
     assert choice.because == "openai-responses: OPENAI_API_KEY is set"
 
 
-def test_at_another_address_the_same_key_means_the_format_that_others_speak(configured):
+def test_openai_key_with_custom_base_url_selects_chat_completions(configured):
     elsewhere = "https://router.example/v1"
     named = main_model(configured("", {**KEY, "OPENAI_BASE_URL": elsewhere}, model="m"))
     chosen = main_model(configured("", KEY, base_url=elsewhere, model="m"))
@@ -73,7 +73,7 @@ def test_at_another_address_the_same_key_means_the_format_that_others_speak(conf
     assert (chosen.alias, wanted.alias) == ("openai", "openai-responses")
 
 
-def test_of_several_keys_the_first_service_in_order_wins(configured):
+def test_first_provider_in_order_wins_if_several_keys_are_set(configured):
     environment = {"ANTHROPIC_API_KEY": "b", **KEY}
 
     assert main_model(configured("", environment)).alias == "openai-responses"
@@ -81,7 +81,7 @@ def test_of_several_keys_the_first_service_in_order_wins(configured):
     assert main_model(configured("", environment)).alias == "anthropic"
 
 
-def test_the_environment_alone_can_name_model_and_address(configured):
+def test_environment_alone_selects_model_and_base_url(configured):
     config = configured(
         "", {**KEY, "DIRGE_MODEL": "openai/fake-model", "OPENAI_BASE_URL": "http://127.0.0.1:9/v1"}
     )
@@ -91,13 +91,13 @@ def test_the_environment_alone_can_name_model_and_address(configured):
     assert (access.base_url, access.api_key) == ("http://127.0.0.1:9/v1", "sk-1")
 
 
-def test_a_local_address_in_the_environment_is_enough(configured):
+def test_local_base_url_variable_alone_selects_provider(configured):
     choice = main_model(configured("", {"OPENAI_BASE_URL": "http://localhost:1/v1"}))
 
     assert choice.because == "openai: OPENAI_BASE_URL is set"
 
 
-def test_an_unsafe_address_in_the_environment_is_refused(configured):
+def test_unsafe_base_url_variable_is_config_error(configured):
     config = configured("", {**KEY, "OPENAI_BASE_URL": "http://evil.example/v1"})
 
     assert main_model(config).alias == "openai"
@@ -105,13 +105,13 @@ def test_an_unsafe_address_in_the_environment_is_refused(configured):
         provider_access(config, "openai")
 
 
-def test_the_file_names_model_and_level(configured):
+def test_config_file_selects_model_and_thinking_level(configured):
     choice = main_model(configured(TWO))
 
     assert (choice.name, choice.level) == ("work/big", "low")
 
 
-def test_flags_beat_environment_beat_file(configured):
+def test_flag_overrides_environment_which_overrides_file(configured):
     environment = {"DIRGE_MODEL": "local/env"}
 
     assert main_model(configured(TWO, environment)).name == "local/env"
@@ -119,51 +119,51 @@ def test_flags_beat_environment_beat_file(configured):
     assert main_model(configured(TWO, {"DIRGE_PROVIDER": "local"})).name == "local/qwen2.5:7b"
 
 
-def test_a_provider_flag_ignores_a_model_meant_for_another(configured):
+def test_provider_flag_ignores_model_of_other_provider(configured):
     config = configured(TWO, {"DIRGE_MODEL": "work/env"}, provider="local")
 
     assert main_model(config).name == "local/qwen2.5:7b"
     assert config.origin.chosen.source == "--provider"
 
 
-def test_a_provider_flag_takes_the_model_as_it_stands(configured):
+def test_provider_flag_takes_model_id_literally(configured):
     config = configured(TWO, provider="local", model="openai/gpt")
 
     assert main_model(config).name == "local/openai/gpt"
 
 
-def test_a_thinking_flag_beats_the_level_in_the_name(configured):
+def test_thinking_flag_overrides_level_in_model_name(configured):
     assert main_model(configured(TWO, model="big:high", thinking="off")).level == "off"
     assert main_model(configured(TWO, model="big:high")).level == "high"
 
 
-def test_a_bare_id_goes_to_the_provider_that_lists_it(configured):
+def test_bare_model_id_resolves_to_provider_that_lists_model(configured):
     assert resolve_model(configured(TWO), "vendor/tiny").name == "local/vendor/tiny"
     assert resolve_model(configured(TWO), "new").name == "work/new"
 
 
 @pytest.mark.parametrize("spec", ["opnai/gpt", "wrok/x"])
-def test_an_unknown_alias_is_refused_with_the_nearest(configured, spec):
+def test_unknown_alias_error_suggests_nearest(configured, spec):
     with pytest.raises(ConfigError) as caught:
         resolve_model(configured(TWO), spec)
 
     assert "Did you mean" in caught.value.hint
 
 
-def test_an_unknown_provider_is_refused(configured):
+def test_unknown_provider_flag_is_config_error(configured):
     with pytest.raises(ConfigError, match="no provider `lokal`"):
         main_model(configured(TWO, provider="lokal"))
 
 
 @pytest.mark.parametrize("alias", ["replay", "scripted"])
-def test_of_what_plays_a_file_it_is_told_how_it_is_set_up(configured, alias):
+def test_replay_and_scripted_provider_error_shows_needed_settings(configured, alias):
     with pytest.raises(ConfigError) as caught:
         main_model(configured(TWO, provider=alias))
 
     assert f'`type = "{alias}"` and `script = "FILE"`' in caught.value.hint
 
 
-def test_behind_a_router_a_service_name_is_part_of_the_id(configured):
+def test_router_model_id_keeps_vendor_prefix(configured):
     text = (
         'provider = "router"\n[providers.router]\ntype = "openai"\napi_key_env = "R"\n'
         'base_url = "https://router.example/v1"\nmodel = "x"\n'
@@ -173,25 +173,25 @@ def test_behind_a_router_a_service_name_is_part_of_the_id(configured):
     assert choice.name == "router/anthropic/claude"
 
 
-def test_a_missing_key_names_its_variable(configured):
+def test_missing_api_key_error_names_its_variable(configured):
     with pytest.raises(NoProvider, match="WORK_KEY"):
         provider_access(configured(TWO), "work")
     with pytest.raises(NoProvider, match="ANTHROPIC_API_KEY"):
         provider_access(configured("", KEY), "anthropic")
 
 
-def test_a_usual_key_is_not_sent_to_a_stranger(configured):
+def test_default_api_key_is_not_sent_to_custom_base_url(configured):
     text = '[providers.s]\ntype = "openai"\nbase_url = "https://stranger.example/v1"\nmodel = "m"\n'
 
     with pytest.raises(NoProvider, match="api_key_env"):
         provider_access(configured(text, KEY), "s")
 
 
-def test_a_local_server_needs_no_key(configured):
+def test_local_server_needs_no_key(configured):
     assert provider_access(configured(TWO), "local").api_key is None
 
 
-def test_key_and_address_flags_belong_to_the_main_provider(configured):
+def test_key_and_base_url_flags_apply_to_main_provider_only(configured):
     config = configured(TWO, api_key="flag", base_url="https://proxy.example")
 
     access = provider_access(config, "work", is_main=True)
@@ -199,14 +199,14 @@ def test_key_and_address_flags_belong_to_the_main_provider(configured):
     assert provider_access(config, "local").base_url == "http://localhost:1/v1"
 
 
-def test_a_key_file_lies_beside_the_settings(configured, tmp_path):
+def test_relative_key_file_is_next_to_config_file(configured, tmp_path):
     (tmp_path / "key").write_text("sk-file\n")
     text = '[providers.a]\ntype = "openai"\napi_key_file = "key"\n'
 
     assert provider_access(configured(text), "a").api_key == "sk-file"
 
 
-def test_headers_are_filled_in_from_the_environment(configured):
+def test_headers_are_expanded_from_environment(configured):
     text = '[providers.a]\ntype = "openai"\nheaders = { X = "t ${T}" }\n'
 
     access = provider_access(configured(text, {**KEY, "T": "1"}), "a")
@@ -214,12 +214,12 @@ def test_headers_are_filled_in_from_the_environment(configured):
     assert "sk-1" not in repr(access)
 
 
-def test_only_models_that_can_be_used_are_offered(configured):
+def test_only_usable_models_are_offered(configured):
     assert offered_models(configured(TWO)) == ["local/qwen2.5:7b", "local/vendor/tiny"]
     assert "work/big" in offered_models(configured(TWO, {"WORK_KEY": "k"}))
 
 
-def test_a_scripted_provider_needs_no_key(configured, tmp_path):
+def test_scripted_provider_needs_no_key(configured, tmp_path):
     config = configured('[providers.play]\ntype = "scripted"\nscript = "s.toml"\n')
 
     assert main_model(config).name == "play/script"
@@ -268,7 +268,9 @@ BOTH = {**KEY, **ANTHROPIC}
         (ROUTER, {"R": "r", **ANTHROPIC}, "anthropic/claude-9", "anthropic/claude-9"),
     ],
 )
-def test_a_bare_id_goes_where_such_models_are_served(configured, text, environment, spec, name):
+def test_bare_model_id_resolves_to_provider_that_serves_model(
+    configured, text, environment, spec, name
+):
     config = configured(text, environment)
     assert resolve_model(config, spec).name == name
     assert main_model(configured(text, environment, model=spec)).name == name
@@ -287,21 +289,19 @@ def test_a_bare_id_goes_where_such_models_are_served(configured, text, environme
         ("", KEY, "vendor/x", ConfigError, "no provider `vendor`"),
     ],
 )
-def test_what_no_usable_provider_serves_is_refused_with_the_reason(
-    configured, text, environment, spec, error, words
-):
+def test_unservable_model_error_gives_reason(configured, text, environment, spec, error, words):
     with pytest.raises(error, match=words):
         resolve_model(configured(text, environment), spec)
 
 
-def test_a_provider_flag_takes_ids_with_slashes_where_they_are_the_rule(configured):
+def test_provider_flag_takes_model_ids_with_slashes(configured):
     keys = {"GROQ_API_KEY": "g", **KEY}
     config = configured("", keys, provider="groq", model="openai/gpt-oss-120b")
     assert main_model(config).name == "groq/openai/gpt-oss-120b"
     assert main_model(configured("", {}, provider="groq", model="a/b")).name == "groq/a/b"
 
 
-def test_without_anything_a_short_message_names_what_to_set_and_what_to_run(configured):
+def test_missing_provider_error_is_short_and_names_variables_and_config_init(configured):
     with pytest.raises(NoProvider) as caught:
         main_model(configured())
 
@@ -310,13 +310,13 @@ def test_without_anything_a_short_message_names_what_to_set_and_what_to_run(conf
     assert "model server" not in str(caught.value)
 
 
-def test_of_providers_without_their_keys_it_is_told_where_each_key_was_looked_for(configured):
+def test_error_of_providers_without_keys_lists_key_variables(configured):
     entries = "".join(f'[providers.{n}]\ntype = "openai"\napi_key_env = "K{n}"\n' for n in "abcd")
     with pytest.raises(NoProvider, match=r"\(a: Ka, b: Kb, c: Kc, …\)"):
         main_model(configured(entries))
 
 
-def test_an_address_alone_does_not_say_what_is_spoken_there(configured):
+def test_base_url_without_provider_type_is_error_with_hint(configured):
     with pytest.raises(NoProvider) as caught:
         main_model(configured(base_url="http://127.0.0.1:9/v1", model="m"))
     assert "--provider openai" in caught.value.hint
@@ -332,7 +332,7 @@ def test_an_address_alone_does_not_say_what_is_spoken_there(configured):
         ({"OLLAMA_HOST": "127.0.0.1:9"}, "off"),
     ],
 )
-def test_where_nobody_says_a_service_has_its_own_level(
+def test_default_thinking_level_depends_on_provider(
     configured, variables: dict[str, str], level: str
 ) -> None:
     config = configured("", variables)

@@ -3,7 +3,7 @@ from pathlib import Path
 from dirge_py.config.paths import config_dir, state_dir
 
 
-def test_own_variables_win_then_xdg_then_home():
+def test_dirge_variables_override_xdg_which_overrides_home():
     home = {"HOME": "/home/u"}
     xdg = {**home, "XDG_CONFIG_HOME": "/x", "XDG_STATE_HOME": "/y"}
     own = {**xdg, "DIRGE_CONFIG_DIR": "/c", "DIRGE_STATE_DIR": "/s"}
@@ -16,7 +16,7 @@ def test_own_variables_win_then_xdg_then_home():
     assert (config_dir(own), state_dir(own)) == (Path("/c"), Path("/s"))
 
 
-def test_a_relative_xdg_folder_is_ignored():
+def test_relative_xdg_folder_is_ignored():
     environment = {"HOME": "/home/u", "XDG_CONFIG_HOME": "relative"}
 
     assert config_dir(environment) == Path("/home/u/.config/dirge")

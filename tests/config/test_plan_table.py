@@ -21,7 +21,7 @@ def loaded(file, text):
     return load(environment={}, path=file)
 
 
-def test_a_plan_is_on_and_reviewed_at_most_three_times_by_default():
+def test_plan_defaults_are_enabled_with_two_review_cycles():
     terms = plan_terms(Config())
 
     table = terms.table
@@ -38,7 +38,7 @@ def test_a_plan_is_on_and_reviewed_at_most_three_times_by_default():
         "phased_workflow_enabled = false\n[plan]\nenabled = false\nmax_review_cycles = 5\n",
     ],
 )
-def test_the_other_names_mean_the_same(file, text):
+def test_alternative_names_of_plan_settings_are_equivalent(file, text):
     plan = loaded(file, text).plan
 
     assert (plan.enabled, plan.max_review_cycles) == (False, 5)
@@ -61,21 +61,21 @@ def test_the_other_names_mean_the_same(file, text):
         ),
     ],
 )
-def test_two_names_that_contradict_are_an_error_that_names_both(file, text, names):
+def test_contradicting_names_of_plan_setting_are_config_error(file, text, names):
     with pytest.raises(ConfigError) as caught:
         loaded(file, text)
 
     assert str(caught.value) == f"{file}: {names} are one setting with two values."
 
 
-def test_a_wrong_value_under_another_name_is_told_with_its_line(file):
+def test_invalid_value_under_alternative_name_error_names_line(file):
     with pytest.raises(ConfigError) as caught:
         loaded(file, '# mine\nphased_workflow_enabled = "yes"\n')
 
     assert str(caught.value) == f"{file}:2: `plan.enabled` must be true or false."
 
 
-def test_what_is_shown_of_another_name_is_where_it_stands(file):
+def test_config_show_names_line_of_alternative_name(file):
     file.write_text("phased_workflow_max_review_cycles = 0\n")
 
     shown = config_show(environment={}, path=file).text
@@ -83,7 +83,7 @@ def test_what_is_shown_of_another_name_is_where_it_stands(file):
     assert f"plan.max_review_cycles = 0  # {file}:1" in shown
 
 
-def test_a_table_that_is_none_is_told_as_such(file):
+def test_plan_that_is_not_a_table_is_config_error(file):
     with pytest.raises(ConfigError, match="`plan` must be a table"):
         loaded(file, "phased_workflow_enabled = true\nplan = 3\n")
 
@@ -92,7 +92,7 @@ def test_a_table_that_is_none_is_told_as_such(file):
     top=st.dictionaries(st.sampled_from([*SEED_NAMES, "provider"]), st.integers(0, 2)),
     plan=st.dictionaries(st.sampled_from([*SEED_NAMES, *SEED_NAMES.values()]), st.integers(0, 2)),
 )
-def test_no_value_is_lost_and_none_is_preferred(top, plan):
+def test_plan_setting_names_merge_without_losing_values(top, plan):
     said = [(SEED_NAMES.get(name, name), value) for t in (top, plan) for name, value in t.items()]
     by_key = {key: {v for k, v in said if k == key} for key, _ in said}
 
@@ -123,7 +123,7 @@ plan = "b"
 """
 
 
-def test_phases_get_the_models_of_their_roles_and_an_unusable_one_none(file):
+def test_plan_phases_use_models_of_their_roles(file):
     models = plan_terms(loaded(file, ROLES)).models
 
     assert models == {

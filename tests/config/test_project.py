@@ -33,7 +33,7 @@ def refusal(text: str) -> ConfigError:
     return raised.value
 
 
-def test_rules_that_tighten_plugins_a_theme_and_reminders_are_a_projects_own() -> None:
+def test_project_may_set_restrictive_rules_plugins_theme_and_reminders() -> None:
     config = read_project_config(GOOD, "config.toml")
     [rule] = config.permission.rule
     [reminder] = config.reminder
@@ -43,7 +43,7 @@ def test_rules_that_tighten_plugins_a_theme_and_reminders_are_a_projects_own() -
 
 
 @pytest.mark.parametrize("table", sorted({*Config.model_fields} - {*ProjectConfig.model_fields}))
-def test_no_other_table_is_a_projects_to_set(table: str) -> None:
+def test_project_may_not_set_other_tables(table: str) -> None:
     error = refusal(f"# first\n[{table}]\nx = 1\n")
     assert error.message == f"p/config.toml:2: a project may not set `{table}`."
     assert "[[permission.rule]]" in error.hint
@@ -63,11 +63,11 @@ def test_no_other_table_is_a_projects_to_set(table: str) -> None:
         ('[ui]\nthem = "x"', "p/config.toml:2: no setting `ui.them`. Did you mean `ui.theme`?"),
     ],
 )
-def test_a_setting_that_loosens_is_named_with_its_line(text: str, words: str) -> None:
+def test_forbidden_project_setting_error_names_line(text: str, words: str) -> None:
     assert refusal(text).message.startswith(words)
 
 
-def test_c37_a_rule_that_allows_is_refused_with_its_line() -> None:
+def test_c37_allow_rule_in_project_file_is_rejected_with_line() -> None:
     text = '[[permission.rule]]\nop = "execute"\nmatch = "*"\neffect = "allow"\n'
     assert refusal(text).message == (
         "p/config.toml:4: `permission.rule[0].effect` is allow: a project may only ask or deny."
@@ -78,17 +78,17 @@ def test_c37_a_rule_that_allows_is_refused_with_its_line() -> None:
     "text",
     ["x = 3 3", "[[reminder]]\ntext = 'x'", "permission = 3", "[permission]\nrule = 3", "ui = []"],
 )
-def test_what_is_broken_is_named_with_its_place(text: str) -> None:
+def test_invalid_project_file_error_names_line(text: str) -> None:
     assert refusal(text).message.startswith("p/config.toml:")
 
 
-def test_bytes_that_are_no_text_are_named_with_their_line() -> None:
+def test_project_file_that_is_not_utf8_error_names_line() -> None:
     with pytest.raises(ConfigError, match=r"^c:2: not UTF-8"):
         read_project_config(b"# x\n\xff", "c")
 
 
 @given(st.binary(max_size=60) | st.text(max_size=60).map(str.encode))
-def test_whatever_stands_there_is_read_or_refused(content: bytes) -> None:
+def test_any_project_file_is_read_or_rejected(content: bytes) -> None:
     try:
         config = read_project_config(content, "c")
     except ConfigError:
