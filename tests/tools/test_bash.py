@@ -52,7 +52,7 @@ async def shell(tmp_path: Path) -> AsyncIterator[Shell]:
     await shell.runner.shutdown()
 
 
-async def test_output_is_the_result(shell):
+async def test_command_output_is_tool_result(shell):
     result = await shell.run("echo hello")
 
     assert (result.text, result.is_error) == ("hello", False)
@@ -60,7 +60,7 @@ async def test_output_is_the_result(shell):
     assert result.details["exit_code"] == 0
 
 
-async def test_a_failed_command_says_its_exit_code_last_and_is_no_error_of_the_tool(shell):
+async def test_failed_command_result_ends_with_exit_code_and_is_no_tool_error(shell):
     result = await shell.run("echo broken >&2; exit 7")
 
     assert (result.text, result.is_error) == ("broken\nExit code: 7", False)
@@ -68,17 +68,17 @@ async def test_a_failed_command_says_its_exit_code_last_and_is_no_error_of_the_t
     assert result.details["exit_code"] == 7
 
 
-async def test_silence_is_said(shell):
+async def test_command_without_output_says_no_output(shell):
     assert (await shell.run("true")).text == "(no output)"
 
 
-async def test_a_signal_is_named_and_counts_as_128_more(shell):
+async def test_command_ended_by_signal_names_signal_and_exit_code(shell):
     result = await shell.run("kill -KILL $$")
 
     assert result.text.split("\n")[1:] == ["The command was ended by SIGKILL.", "Exit code: 137"]
 
 
-async def test_d49_a_timeout_ends_background_and_foreground_alike(shell):
+async def test_d49_timeout_ends_background_and_foreground_processes(shell):
     result = await shell.run("sleep 30 & echo $! > pid; sleep 30", timeout=1)
 
     assert result.is_error
@@ -88,7 +88,7 @@ async def test_d49_a_timeout_ends_background_and_foreground_alike(shell):
     assert not os.path.exists(f"/proc/{(shell.folder / 'pid').read_text().strip()}")
 
 
-async def test_a16_a_timeout_takes_the_grandchildren_along(shell):
+async def test_a16_timeout_kills_grandchildren(shell):
     result = await shell.run("(setsid sleep 300 & echo $! > pid; wait)", timeout=1.0)
 
     assert "timed out after 1 s" in result.text
@@ -97,14 +97,14 @@ async def test_a16_a_timeout_takes_the_grandchildren_along(shell):
     assert not os.path.exists(f"/proc/{(shell.folder / 'pid').read_text().strip()}")
 
 
-async def test_a_timeout_says_since_when_it_was_quiet(shell):
+async def test_timeout_result_says_how_long_command_was_silent(shell):
     result = await shell.run("echo a; sleep 30", timeout=1.1)
 
     assert result.text.startswith("a\nThe command timed out after 1.1 s")
     assert re.search(r"It wrote nothing in its last \d+ s\.", result.text)
 
 
-async def test_d51_a_long_output_shows_both_ends_and_where_all_of_it_is(shell):
+async def test_d51_long_output_shows_head_and_tail_and_path_of_full_output(shell):
     result = await shell.run("seq 1 100000")
 
     numbers = [line for line in result.text.split("\n") if line.isdecimal()]
@@ -114,14 +114,14 @@ async def test_d51_a_long_output_shows_both_ends_and_where_all_of_it_is(shell):
     assert path.read_text().split() == [str(n) for n in range(1, 100_001)]
 
 
-async def test_d53_cd_does_not_last(shell):
+async def test_d53_cd_does_not_persist_between_commands(shell):
     await shell.run("cd /tmp")
 
     assert (await shell.run("pwd -P")).text == str(shell.folder.resolve())
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs a subreaper")
-async def test_the_pid_of_a_process_that_is_still_running_is_told(shell):
+async def test_result_names_pid_of_process_that_is_still_running(shell):
     gate = "until [ -e gate ]; do sleep 0.01; done"
     other = asyncio.ensure_future(shell.run(f"touch began; {gate}"))
     async with asyncio.timeout(10):
@@ -138,14 +138,14 @@ async def test_the_pid_of_a_process_that_is_still_running_is_told(shell):
     assert f"1 process of this command is still running (pid {pid})" in result.text
 
 
-async def test_processes_left_in_the_background_are_stopped_and_counted(shell):
+async def test_leftover_background_processes_are_stopped_and_counted(shell):
     result = await shell.run("sleep 100 & sleep 100 & echo started")
 
     assert result.text.startswith("started\n2 background processes were stopped")
     assert result.details["outcome"] == "ok"
 
 
-async def test_an_abort_is_told_apart_from_a_timeout(shell):
+async def test_aborted_command_is_distinguished_from_timeout(shell):
     run = asyncio.ensure_future(shell.run("echo begun; sleep 100"))
     async with asyncio.timeout(10):
         while not shell.updates:  # noqa: ASYNC110
@@ -158,7 +158,7 @@ async def test_an_abort_is_told_apart_from_a_timeout(shell):
     assert result.text.startswith("begun\nThe command was aborted.")
 
 
-async def test_output_is_shown_while_the_command_runs(shell):
+async def test_output_is_streamed_while_command_runs(shell):
     run = asyncio.ensure_future(shell.run("echo first; until [ -e gate ]; do sleep 0.01; done"))
     async with asyncio.timeout(10):
         while not shell.updates:  # noqa: ASYNC110
@@ -169,7 +169,7 @@ async def test_output_is_shown_while_the_command_runs(shell):
     assert shell.updates[0].text == "first\n"
 
 
-def test_the_claim_is_the_raw_command_and_the_preview_shows_it(shell):
+def test_bash_claims_raw_command_and_preview_shows_it(shell):
     args = BashArgs(command="ls; rm x")
 
     assert TOOL.claims(args, shell.ctx) == [
@@ -181,24 +181,24 @@ def test_the_claim_is_the_raw_command_and_the_preview_shows_it(shell):
 
 
 @pytest.mark.parametrize("timeout", [0, -1, 3601])
-def test_a_timeout_is_more_than_nothing_and_at_most_an_hour(timeout):
+def test_timeout_must_be_positive_and_at_most_one_hour(timeout):
     with pytest.raises(ValidationError):
         BashArgs(command="ls", timeout=timeout)
 
 
-def test_the_model_is_told_what_it_cannot_guess():
+def test_bash_description_explains_shell_behavior():
     for word in ("fresh bash", "cd", "Exit code: N", "no terminal", "3600", "background"):
         assert word in TOOL.description
 
 
-async def test_input_is_what_the_command_reads(shell):
+async def test_input_is_passed_to_stdin(shell):
     result = await shell.run("read name; echo hello $name; cat", input="you\nrest")
 
     assert result.text == "hello you\nrest"
 
 
 @pytest.mark.parametrize("text", ["y\n", "y", "", "INPUT\nrm -rf x\n", "$(id) `id` \\ 'x'\n"])
-async def test_input_is_judged_and_shown_as_the_command_that_does_the_same(shell, text):
+async def test_input_is_claimed_and_previewed_as_equivalent_command(shell, text):
     args = BashArgs(command="sleep 0 | cat; cat", input=text)
     [claim] = TOOL.claims(args, shell.ctx)
 
@@ -209,7 +209,7 @@ async def test_input_is_judged_and_shown_as_the_command_that_does_the_same(shell
     assert typed.text == given.text
 
 
-async def test_a_question_that_nobody_can_answer_ends_the_command(shell):
+async def test_command_that_waits_for_an_answer_is_stopped(shell):
     result = await shell.run("printf 'Proceed? [y/N] '; sleep 100", timeout=30)
 
     assert result.is_error and result.details["outcome"] == "error"
@@ -217,7 +217,7 @@ async def test_a_question_that_nobody_can_answer_ends_the_command(shell):
     assert "`input`" in result.text and "--yes" in result.text
 
 
-async def test_a_command_that_is_quiet_says_so_while_it_runs(shell):
+async def test_silent_command_reports_quiet_time(shell):
     impatient = replace(shell.ctx.services, limits=ToolLimits(quiet_s=0.1))
     run = asyncio.ensure_future(
         TOOL.run(
@@ -236,7 +236,7 @@ async def test_a_command_that_is_quiet_says_so_while_it_runs(shell):
     assert 0 <= shell.updates[-1].details["quiet_s"] < 10
 
 
-async def test_a_call_without_a_timeout_gets_the_conversations(shell):
+async def test_command_without_timeout_gets_default_timeout(shell):
     quick = replace(shell.ctx.services, limits=ToolLimits(command_timeout_s=0.3))
 
     result = await TOOL.run(BashArgs(command="sleep 30"), replace(shell.ctx, services=quick))

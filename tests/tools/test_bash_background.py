@@ -69,7 +69,7 @@ async def shell_tools(tmp_path: Path) -> AsyncIterator[ShellTools]:
     await shell_tools.runner.shutdown()
 
 
-async def test_a108_an_id_comes_at_once_then_only_what_is_new(shell_tools):
+async def test_a108_background_command_returns_id_and_bash_output_only_new_output(shell_tools):
     started = await shell_tools.start(f"echo a; {GATE}; echo b")
     (shell_tools.folder / "gate").touch()
     await shell_tools.shells.get("sh1").ended()
@@ -82,7 +82,7 @@ async def test_a108_an_id_comes_at_once_then_only_what_is_new(shell_tools):
     assert (await shell_tools.output()).text.startswith("(no new output)\nsh1 has ended after ")
 
 
-async def test_one_that_fails_at_the_start_is_told_at_once(shell_tools):
+async def test_background_command_that_fails_at_start_is_reported_at_once(shell_tools):
     result = await shell_tools.start("no-such-program --serve")
 
     assert "no-such-program: command not found" in result.text
@@ -91,7 +91,7 @@ async def test_one_that_fails_at_the_start_is_told_at_once(shell_tools):
     assert result.details["state"] == "exited"
 
 
-async def test_a108_killing_is_confirmed_and_its_output_stays(shell_tools):
+async def test_a108_kill_shell_is_confirmed_and_output_stays_readable(shell_tools):
     await shell_tools.start(f"echo a; {GATE}; echo b")
     assert (await shell_tools.kill()).text.startswith("sh1 was stopped after ")
 
@@ -100,7 +100,7 @@ async def test_a108_killing_is_confirmed_and_its_output_stays(shell_tools):
     assert (result.details["state"], result.details["exit_code"]) == ("killed", None)
 
 
-async def test_d55_a_ninth_is_refused_with_the_list(shell_tools):
+async def test_d55_ninth_background_command_is_rejected_with_list(shell_tools):
     for _ in range(8):
         shell_tools.shells.start("sleep 100", cwd=str(shell_tools.folder))
 
@@ -109,7 +109,7 @@ async def test_d55_a_ninth_is_refused_with_the_list(shell_tools):
 
 
 @pytest.mark.parametrize("tool", ["output", "kill"])
-async def test_an_unknown_id_is_answered_with_the_known_ones(shell_tools, tool):
+async def test_unknown_shell_id_error_lists_known_ids(shell_tools, tool):
     shell_tools.shells.start("true", cwd=str(shell_tools.folder))
 
     with pytest.raises(ProcessError) as caught:
@@ -119,7 +119,7 @@ async def test_an_unknown_id_is_answered_with_the_known_ones(shell_tools, tool):
     assert caught.value.hint == "There are: sh1."
 
 
-async def test_a_time_limit_holds_in_the_background(shell_tools):
+async def test_timeout_applies_to_background_command(shell_tools):
     await shell_tools.start("sleep 100", timeout=0.1)
 
     result = await shell_tools.output(wait=10)
@@ -128,7 +128,7 @@ async def test_a_time_limit_holds_in_the_background(shell_tools):
     assert result.details["state"] == "timed_out"
 
 
-async def test_a_question_in_the_background_is_told_and_nothing_is_stopped(shell_tools):
+async def test_question_of_background_command_is_reported_without_stopping_command(shell_tools):
     command = "printf 'Password: '; sleep 100"
     quick = WatchSettings(asks_s=0.3, look_s=0.1)
     shell = shell_tools.shells.start(command, cwd=str(shell_tools.folder), watching=quick)
@@ -143,13 +143,13 @@ async def test_a_question_in_the_background_is_told_and_nothing_is_stopped(shell
     assert shell.is_running
 
 
-async def test_input_reaches_a_background_command(shell_tools):
+async def test_input_is_passed_to_background_command(shell_tools):
     result = await shell_tools.start("read a; echo got $a", input="it\n")
 
     assert result.text.startswith("got it\nsh1 has ended")
 
 
-async def test_a_long_piece_of_output_shows_both_ends_and_where_all_of_it_is(shell_tools):
+async def test_long_background_output_shows_head_and_tail_and_path_of_full_output(shell_tools):
     await shell_tools.start(f"echo first; {GATE}; seq 1 100000")
     (shell_tools.folder / "gate").touch()
     await shell_tools.shells.get("sh1").ended()
@@ -162,7 +162,7 @@ async def test_a_long_piece_of_output_shows_both_ends_and_where_all_of_it_is(she
     assert str(path) in result.text
 
 
-async def test_a_command_moved_away_is_answered_with_its_id_and_output(shell_tools):
+async def test_command_moved_to_background_returns_id_and_output(shell_tools):
     args = bash.BashArgs(command=f"echo a; {GATE}; echo b")
     run = asyncio.ensure_future(bash.TOOL.run(args, shell_tools.ctx))
     async with asyncio.timeout(10):
@@ -180,22 +180,22 @@ async def test_a_command_moved_away_is_answered_with_its_id_and_output(shell_too
     assert (await shell_tools.output(wait=10)).text.startswith("b\n")
 
 
-async def test_where_nothing_can_go_on_that_is_said(shell_tools):
+async def test_background_without_support_is_tool_error(shell_tools):
     with pytest.raises(ToolFailed, match="without `background`"):
         await bash.TOOL.run(bash.BashArgs(command="true", background=True), shell_tools.context())
 
 
 @pytest.mark.parametrize("wait", [-1, 61])
-def test_waiting_has_a_limit(wait):
+def test_wait_of_bash_output_is_limited(wait):
     with pytest.raises(ValidationError):
         bash_output.BashOutputArgs(id="sh1", wait=wait)
 
 
-def test_reading_output_again_and_again_is_no_loop():
+def test_polling_bash_output_is_not_a_loop():
     assert bash_output.TOOL.polls and not kill_shell.TOOL.polls
 
 
-def test_a108_the_program_starts_reads_and_ends_them(product: Product) -> None:
+def test_a108_background_commands_work_end_to_end_and_end_with_session(product: Product) -> None:
     command = "setsid sleep 100 & echo $! $$ > pids; echo up; wait"
     product.will(
         ModelReply(calls=[("bash", {"command": command, "background": True})]),
@@ -215,9 +215,7 @@ def test_a108_the_program_starts_reads_and_ends_them(product: Product) -> None:
 
 
 @pytest.mark.parametrize("events", ["claude", "native"])
-def test_which_commands_ended_with_the_session_is_told_behind_the_result(
-    product: Product, events: str
-) -> None:
+def test_commands_ended_with_session_are_listed_after_result(product: Product, events: str) -> None:
     call = ("bash", {"command": "sleep 100", "background": True})
     product.will(ModelReply(calls=[call]), ModelReply(text="It runs."))
 

@@ -26,12 +26,12 @@ def effect(tmp_path):
     workspace.close()
 
 
-def test_a_command_that_needs_no_question_does_with_input(effect):
+def test_input_makes_allowed_command_ask(effect):
     assert effect("sort") == "allow"
     assert effect("sort", "b\na\n") == "ask"
 
 
-def test_a_deny_rule_holds_with_input_too_and_for_what_is_in_it(effect):
+def test_deny_rule_applies_to_command_with_input_and_to_input(effect):
     deny = {"rule": "execute:rm **", "is_deny": True}
 
     assert effect("rm x", "y\n", **deny) == "deny"
@@ -39,6 +39,6 @@ def test_a_deny_rule_holds_with_input_too_and_for_what_is_in_it(effect):
     assert effect("sh", "rm x\n", **deny) == "deny"
 
 
-def test_a_rule_that_allows_a_command_does_not_allow_what_it_is_fed_with(effect):
+def test_allow_rule_for_command_does_not_allow_its_input(effect):
     assert effect("python3", rule="execute:python3") == "allow"
     assert effect("python3", "import os; os.remove('x')\n", rule="execute:python3") == "ask"

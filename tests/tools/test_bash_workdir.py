@@ -47,14 +47,14 @@ def claims(driver: AuthorizerDriver, workdir: str, command: str = "make") -> lis
     return list(TOOL.claims(BashArgs(command=command, workdir=workdir), context(driver)))
 
 
-async def test_a_command_starts_in_its_workdir(driver):
+async def test_command_starts_in_workdir(driver):
     driver.user.answer = lambda request: YES
     assert await driver.run(driver.call("bash", command="pwd", workdir="src")) == str(
         driver.project.root / "src"
     )
 
 
-async def test_the_result_names_the_folder_if_it_is_another_one(tools):
+async def test_result_names_workdir_only_if_it_differs(tools):
     (tools.folder / "src").mkdir()
     there = await tools.call("bash", command="pwd", workdir="src")
     here = await tools.call("bash", command="pwd", workdir=".")
@@ -63,7 +63,7 @@ async def test_the_result_names_the_folder_if_it_is_another_one(tools):
     assert (here.text, here.details.get("workdir")) == (str(tools.folder), None)
 
 
-async def test_a_command_in_the_background_starts_in_its_workdir(project):
+async def test_background_command_starts_in_workdir(project):
     runner = Runner(EnvironmentPolicy())
     shells = Shells(runner)
     services = ToolServices(files=project.workspace, processes=runner, shells=shells)
@@ -77,7 +77,7 @@ async def test_a_command_in_the_background_starts_in_its_workdir(project):
     assert (result.details["shell_id"], result.details["workdir"]) == ("sh1", f"{project.root}/src")
 
 
-def test_what_is_judged_and_shown_is_the_cd_and_the_command(driver):
+def test_workdir_is_claimed_and_previewed_as_cd(driver):
     root = str(driver.project.root)
     assert claims(driver, "src") == [
         Claim("execute", ShellCommand("cd src && make", root)),
@@ -99,7 +99,7 @@ def test_what_is_judged_and_shown_is_the_cd_and_the_command(driver):
         ("", None),
     ],
 )
-def test_no_folder_is_taken_for_something_else(driver, workdir, text):
+def test_unusual_workdir_is_quoted_in_claim(driver, workdir, text):
     if workdir == "":
         with pytest.raises(ValueError, match="empty"):
             BashArgs(command="make", workdir="")
@@ -108,7 +108,7 @@ def test_no_folder_is_taken_for_something_else(driver, workdir, text):
     assert claims(driver, workdir)[0].resource.text == expected
 
 
-def test_the_working_directory_by_its_own_name_is_no_other_folder(driver):
+def test_workdir_equal_to_working_directory_is_not_claimed(driver):
     root = str(driver.project.root)
     assert claims(driver, root) == claims(driver, f"{root}/src/..") == claims(driver, ".")
     assert claims(driver, ".") == [Claim("execute", ShellCommand("make", root))]
@@ -129,38 +129,38 @@ def test_the_working_directory_by_its_own_name_is_no_other_folder(driver):
         ("src", "cat ../.env", True),
     ],
 )
-async def test_a_folder_is_judged_as_a_cd_would_be(driver, workdir, command, is_asked):
+async def test_workdir_is_judged_like_cd(driver, workdir, command, is_asked):
     (driver.project.root / "link").symlink_to(driver.project.home)
     await driver.decide(driver.call("bash", command=command, workdir=workdir))
     assert bool(driver.user.asked) == is_asked
 
 
-async def test_an_allowed_program_does_not_run_in_a_folder_outside_unasked(project):
+async def test_allowed_program_in_outside_workdir_asks(project):
     driver = AuthorizerDriver(project, allow("execute:make *"))
     await driver.decide(driver.call("bash", command="make", workdir=".."))
     await driver.decide(driver.call("bash", command="make", workdir="src"))
     assert [one.claims[0].resource for one in driver.user.questions] == [f"cd {project.home}"]
 
 
-async def test_a_folder_that_must_not_be_read_is_no_place_to_start_in(project):
+async def test_workdir_denied_for_reading_is_denied(project):
     driver = AuthorizerDriver(project, deny("read:src/**"), mode="yolo")
     assert not await driver.allows(driver.call("bash", command="make", workdir="src"))
 
 
-async def test_the_home_folder_is_not_destroyed_from_within(driver):
+async def test_destructive_command_in_root_workdir_is_denied(driver):
     text = await driver.run(driver.call("bash", command="rm -rf ./*", workdir="/"))
     assert "destroy" in text
     assert not driver.user.asked
 
 
-async def test_a_grant_given_in_the_working_directory_does_not_hold_elsewhere(driver):
+async def test_grant_for_working_directory_does_not_apply_to_other_workdir(driver):
     driver.gate.add_grant("execute:make")
     assert await driver.allows(driver.bash("make"))
     assert not await driver.allows(driver.call("bash", command="make", workdir="src"))
     assert len(driver.user.questions) == 1
 
 
-async def test_plan_mode_judges_the_folder(project):
+async def test_plan_mode_judges_workdir(project):
     driver = AuthorizerDriver(project, mode="plan")
     assert await driver.allows(driver.call("bash", command="ls", workdir="src"))
     assert not await driver.allows(driver.call("bash", command="ls", workdir="/etc"))
@@ -170,14 +170,14 @@ async def test_plan_mode_judges_the_folder(project):
     ("workdir", "words"),
     [("nowhere", "There is no folder nowhere"), ("README.md", "README.md is not a folder")],
 )
-async def test_what_is_no_folder_is_an_error_and_nothing_runs(driver, workdir, words):
+async def test_missing_workdir_is_error_and_command_does_not_run(driver, workdir, words):
     driver.user.answer = lambda request: YES
     text = await driver.run(driver.call("bash", command="touch made", workdir=workdir))
     assert words in text
     assert not (driver.project.root / "made").exists()
 
 
-async def test_a_link_that_was_turned_after_it_was_judged_is_not_followed(driver):
+async def test_workdir_symlink_changed_after_approval_is_not_followed(driver):
     link = driver.project.root / "link"
     link.symlink_to("src")
     call = driver.call("bash", command="touch made", workdir="link")
@@ -198,7 +198,7 @@ async def test_a_link_that_was_turned_after_it_was_judged_is_not_followed(driver
     assert not (driver.project.home / "made").exists()
 
 
-async def test_a_folder_is_found_as_cd_finds_it_not_through_a_link(tools):
+async def test_workdir_dotdot_is_resolved_like_cd(tools):
     (tools.folder / "deep/er").mkdir(parents=True)
     (tools.folder / "link").symlink_to("deep/er")
     result = await tools.call("bash", command="pwd", workdir="link/..")
@@ -229,22 +229,22 @@ async def test_a_folder_is_found_as_cd_finds_it_not_through_a_link(tools):
         ({"cwd": 1, "workdir": True}, {"cwd": 1, "workdir": True}),
     ],
 )
-def test_names_of_other_agents_mean_the_same_here(arguments, meant):
+def test_argument_names_of_other_agents_are_accepted(arguments, meant):
     assert TOOL.prepare({"command": "ls", **arguments}) == {"command": "ls", **meant}
 
 
-async def test_a_time_limit_in_milliseconds_is_kept(tools):
+async def test_timeout_in_milliseconds_is_applied(tools):
     result = await tools.call("bash", command="sleep 60", timeout_ms=100)
     assert result.details["outcome"] == "timeout"
     assert "after 0.1 s" in result.text
 
 
-def test_the_title_of_a_call_names_the_command_and_its_folder():
+def test_call_title_names_command_and_workdir():
     block = ToolCallBlock(id="1", name="bash", arguments={"workdir": "pkg", "command": "make"})
     assert title_of_call(block) == "bash: (pkg) make"
 
 
-def test_a_folder_of_a_room_is_judged_by_what_it_is_there(driver):
+def test_workdir_in_original_project_is_outside_of_its_copy(driver):
     """A copy of the project has its own working directory; the original is outside."""
     copy = driver.project.home / "copy"
     copy.mkdir()
@@ -254,7 +254,7 @@ def test_a_folder_of_a_room_is_judged_by_what_it_is_there(driver):
     assert told[0].resource == ShellCommand(f"cd {driver.project.root} && make", os.fspath(copy))
 
 
-def test_the_call_of_a_plan_is_kept_with_its_folder(driver):
+def test_plan_evidence_keeps_workdir_of_command(driver):
     from dirge_py.plan.evidence import _command_of
 
     call = ToolCall(
@@ -266,6 +266,6 @@ def test_the_call_of_a_plan_is_kept_with_its_folder(driver):
     assert _command_of(call) == "cd src && make"
 
 
-async def test_a_missing_folder_is_said_by_the_tool_itself(driver):
+async def test_missing_workdir_is_file_error_of_tool(driver):
     with pytest.raises(FileError, match="There is no folder"):
         await TOOL.run(BashArgs(command="ls", workdir="nowhere"), context(driver))

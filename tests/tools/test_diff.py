@@ -12,7 +12,9 @@ tails = st.sampled_from(["", "end", "end\n"])
 
 @settings(max_examples=40, deadline=None)
 @given(texts, tails, texts, tails)
-def test_patch_turns_the_old_text_into_the_new(tmp_path_factory, old, old_tail, new, new_tail):
+def test_diff_applied_as_patch_turns_old_text_into_new(
+    tmp_path_factory, old, old_tail, new, new_tail
+):
     before, after = (old + old_tail).encode(), (new + new_tail).encode()
     file = tmp_path_factory.mktemp("patch") / "file"
     file.write_bytes(before)
@@ -30,7 +32,7 @@ def test_patch_turns_the_old_text_into_the_new(tmp_path_factory, old, old_tail, 
     assert (file.read_bytes() if file.exists() else b"") == after
 
 
-def test_a_long_diff_says_how_much_is_hidden():
+def test_long_diff_says_how_many_lines_are_hidden():
     diff = diff_of_texts(b"x\n" * 1000, b"y\n" * 500, path="a")
 
     shown = diff.text.split("\n")
@@ -40,7 +42,7 @@ def test_a_long_diff_says_how_much_is_hidden():
     assert (diff.added, diff.removed) == (500, 1000)
 
 
-def test_two_large_different_texts_are_compared_in_bounded_time():
+def test_diff_of_large_different_texts_takes_bounded_time():
     old = b"".join(b"%d\n" % n for n in range(100_000))
     new = b"".join(b"%d\n" % (n * 7) for n in range(100_000))
     began = time.process_time()
@@ -50,7 +52,7 @@ def test_two_large_different_texts_are_compared_in_bounded_time():
     assert time.process_time() - began < 2
 
 
-def test_changes_far_apart_in_a_long_text_are_shown_as_what_they_are():
+def test_distant_changes_in_long_text_are_separate_hunks():
     old = b"".join(b"line %d\n" % n for n in range(3000))
     new = old.replace(b"line 5\n", b"five\n").replace(b"line 2990\n", b"late\nlater\n")
 

@@ -10,7 +10,7 @@ async def read_then_edit(tools, path, old, new, **more):
     return await tools.text("edit", path=path, old_text=old, new_text=new, **more)
 
 
-async def test_d07_a_byte_order_mark_is_not_shown_and_stays(tools):
+async def test_d07_byte_order_mark_is_hidden_and_kept(tools):
     file = tools.put("a", b"\xef\xbb\xbfone\ntwo\n")
 
     assert "1: one" in await tools.text("read", path="a")
@@ -19,7 +19,7 @@ async def test_d07_a_byte_order_mark_is_not_shown_and_stays(tools):
     assert file.read_bytes() == b"\xef\xbb\xbfeins\ntwo\n"
 
 
-async def test_curly_quotes_and_blanks_at_line_ends_stay(tools):
+async def test_curly_quotes_and_trailing_blanks_are_kept(tools):
     file = tools.put("a", "“one”  \nit’s two  \n‘three’\n")
     await tools.text("read", path="a")
 
@@ -29,7 +29,7 @@ async def test_curly_quotes_and_blanks_at_line_ends_stay(tools):
     assert file.read_text() == "“one”  \nit’s 2  \n‘three’\n"
 
 
-async def test_d11_a_file_that_was_not_read_is_not_edited(tools):
+async def test_d11_edit_of_unread_file_is_refused(tools):
     file = tools.put("a", "one\n")
 
     text = await tools.refusal("edit", path="a", old_text="one", new_text="two")
@@ -38,7 +38,7 @@ async def test_d11_a_file_that_was_not_read_is_not_edited(tools):
     assert file.read_bytes() == b"one\n"
 
 
-async def test_d13_an_ambiguous_text_is_refused_with_its_lines(tools):
+async def test_d13_ambiguous_old_text_is_refused_with_line_numbers(tools):
     content = "a\nx\nb\nc\nx\nd\ne\nf\nx\n"
     file = tools.put("a", content)
     await tools.text("read", path="a")
@@ -50,7 +50,7 @@ async def test_d13_an_ambiguous_text_is_refused_with_its_lines(tools):
     assert file.read_text() == content
 
 
-async def test_only_twenty_lines_are_named(tools):
+async def test_ambiguous_text_error_lists_at_most_twenty_lines(tools):
     tools.put("a", "x\n" * 50)
     await tools.text("read", path="a")
 
@@ -60,14 +60,14 @@ async def test_only_twenty_lines_are_named(tools):
     assert "19, 20 … and 30 more" in text
 
 
-async def test_a_text_that_overlaps_itself_is_ambiguous(tools):
+async def test_overlapping_occurrences_are_ambiguous(tools):
     tools.put("a", "aaa")
     await tools.text("read", path="a")
 
     assert "2 times" in await tools.refusal("edit", path="a", old_text="aa", new_text="b")
 
 
-async def test_d15_trailing_blanks_are_forgiven_and_that_is_said(tools):
+async def test_d15_trailing_blanks_are_ignored_and_reported(tools):
     file = tools.put("a", "one  \ntwo\t\nthree\n")
 
     text = await read_then_edit(tools, "a", "one\ntwo\n", "one\n2\n")
@@ -84,7 +84,7 @@ async def test_d17_crlf_lines_stay_crlf(tools):
     assert file.read_bytes() == b"1\r\n1.5\r\n2\r\nthree\r\n"
 
 
-async def test_lines_an_edit_repeats_keep_their_own_line_ends(tools):
+async def test_unchanged_lines_of_edit_keep_their_line_ends(tools):
     file = tools.put("a", b"one\r\ntwo\nthree\r\nfour\n")
 
     await read_then_edit(tools, "a", "one\ntwo\nthree\nfour\n", "one\n2\n2b\nthree\nfour\n")
@@ -92,7 +92,7 @@ async def test_lines_an_edit_repeats_keep_their_own_line_ends(tools):
     assert file.read_bytes() == b"one\r\n2\n2b\nthree\r\nfour\n"
 
 
-async def test_a_line_behind_the_last_line_end_copies_the_one_before(tools):
+async def test_line_added_after_last_line_copies_previous_line_end(tools):
     file = tools.put("a", b"one\r\ntwo")
 
     await read_then_edit(tools, "a", "two", "two\nthree")
@@ -100,7 +100,7 @@ async def test_a_line_behind_the_last_line_end_copies_the_one_before(tools):
     assert file.read_bytes() == b"one\r\ntwo\r\nthree"
 
 
-async def test_a_text_that_begins_with_a_line_break_takes_the_whole_break(tools):
+async def test_old_text_starting_with_newline_matches_whole_crlf(tools):
     file = tools.put("a", b"one\r\ntwo\r\n")
 
     await read_then_edit(tools, "a", "\ntwo", "\nzwei")
@@ -108,7 +108,7 @@ async def test_a_text_that_begins_with_a_line_break_takes_the_whole_break(tools)
     assert file.read_bytes() == b"one\r\nzwei\r\n"
 
 
-async def test_deleting_a_line_takes_its_end(tools):
+async def test_deleting_line_deletes_its_line_end(tools):
     file = tools.put("a", b"one\r\ntwo\r\nthree\r\n")
 
     await read_then_edit(tools, "a", "two\n", "")
@@ -117,7 +117,7 @@ async def test_deleting_a_line_takes_its_end(tools):
 
 
 @pytest.mark.parametrize("content", [b"caf\xe9\n", "wide\n".encode("utf-16")])
-async def test_d19_what_is_not_utf8_is_refused_unchanged(tools, content):
+async def test_d19_edit_of_file_that_is_not_utf8_is_refused(tools, content):
     file = tools.put("a", content)
     tools.workspace.at_call("x").ledger.remember(
         str(file), tools.workspace.at_call("x").read("a").identity
@@ -129,7 +129,7 @@ async def test_d19_what_is_not_utf8_is_refused_unchanged(tools, content):
     assert file.read_bytes() == content
 
 
-async def test_indentation_is_adapted_when_the_lines_fit_in_one_place(tools):
+async def test_indentation_is_adapted_for_unique_match(tools):
     file = tools.put("a.py", "class A:\n    def f(self):\n        if x:\n            return 1\n")
 
     text = await read_then_edit(
@@ -142,7 +142,7 @@ async def test_indentation_is_adapted_when_the_lines_fit_in_one_place(tools):
     )
 
 
-async def test_spaces_become_the_tabs_of_the_file(tools):
+async def test_spaces_are_converted_to_tabs_of_file(tools):
     file = tools.put("a.go", "func f() {\n\tif x {\n\t\treturn\n\t}\n}\n")
 
     await read_then_edit(
@@ -152,7 +152,7 @@ async def test_spaces_become_the_tabs_of_the_file(tools):
     assert file.read_text() == "func f() {\n\tif y {\n\t\tgo()\n\t}\n}\n"
 
 
-async def test_a_forgiving_match_must_be_the_only_one(tools):
+async def test_fuzzy_match_must_be_unique(tools):
     content = "    x = 1\n    y\nz\n  x = 1\n  y\n"
     file = tools.put("a", content)
     await tools.text("read", path="a")
@@ -165,7 +165,7 @@ async def test_a_forgiving_match_must_be_the_only_one(tools):
     assert file.read_text() == content
 
 
-async def test_what_is_not_found_names_the_strategies_and_the_nearest_lines(tools):
+async def test_text_not_found_error_names_strategies_and_nearest_lines(tools):
     tools.put("a", "def total(items):\n    return sum(items)\n")
     await tools.text("read", path="a")
 
@@ -177,7 +177,7 @@ async def test_what_is_not_found_names_the_strategies_and_the_nearest_lines(tool
     assert "2:     return sum(items)" in text
 
 
-async def test_replace_all_replaces_all(tools):
+async def test_replace_all_replaces_every_occurrence(tools):
     file = tools.put("a", b"x\r\ny\nx\n")
 
     text = await read_then_edit(tools, "a", "x\n", "z\nz\n", replace_all=True)
@@ -186,7 +186,7 @@ async def test_replace_all_replaces_all(tools):
     assert file.read_bytes() == b"z\r\nz\r\ny\nz\nz\n"
 
 
-async def test_names_of_other_agents_for_the_arguments_are_understood(tools):
+async def test_argument_names_of_other_agents_are_accepted(tools):
     file = tools.put("a", "one")
     await tools.text("read", file_path="a")
 
@@ -195,7 +195,7 @@ async def test_names_of_other_agents_for_the_arguments_are_understood(tools):
     assert file.read_text() == "two"
 
 
-async def test_the_preview_is_the_diff_of_the_result(tools):
+async def test_edit_preview_equals_diff_of_result(tools):
     tools.put("a", "one\ntwo\n")
     await tools.text("read", path="a")
     arguments = {"path": "a", "old_text": "two", "new_text": "2\n3"}
@@ -217,7 +217,7 @@ async def test_the_preview_is_the_diff_of_the_result(tools):
     }
 
 
-async def test_a_file_that_changed_since_it_was_read_is_refused(tools):
+async def test_edit_of_file_changed_since_read_is_refused(tools):
     file = tools.put("a", "one\n")
     await tools.text("read", path="a")
     file.write_text("one!\n")
@@ -226,7 +226,7 @@ async def test_a_file_that_changed_since_it_was_read_is_refused(tools):
     assert file.read_text() == "one!\n"
 
 
-async def test_an_edit_counts_as_having_read(tools):
+async def test_edit_counts_as_read(tools):
     file = tools.put("a", "one\n")
     await read_then_edit(tools, "a", "one", "two")
     await tools.text("edit", path="a", old_text="two", new_text="three")
@@ -234,14 +234,14 @@ async def test_an_edit_counts_as_having_read(tools):
     assert file.read_text() == "three\n"
 
 
-async def test_half_a_surrogate_pair_is_refused(tools):
+async def test_lone_surrogate_is_refused(tools):
     tools.put("a", "one\n")
     await tools.text("read", path="a")
 
     assert "surrogate" in await tools.refusal("edit", path="a", old_text="one", new_text="\ud83d")
 
 
-async def test_a_link_is_kept_and_its_target_edited(tools):
+async def test_edit_through_symlink_changes_target_and_keeps_link(tools):
     file = tools.put("real", "one\n")
     (tools.folder / "link").symlink_to("real")
 
@@ -252,7 +252,7 @@ async def test_a_link_is_kept_and_its_target_edited(tools):
     assert sorted(os.listdir(tools.folder)) == ["link", "real"]
 
 
-async def test_100000_places_in_200000_lines_take_less_than_3_s_and_block_nobody(tools):
+async def test_replace_all_in_200000_lines_takes_less_than_3_s_and_does_not_block_event_loop(tools):
     tools.put("a", b"some words before, and x\nand nothing here\n" * 100_000)
     await tools.text("read", path="a", limit=1)
 
@@ -268,7 +268,7 @@ async def test_100000_places_in_200000_lines_take_less_than_3_s_and_block_nobody
     assert longest < 0.5
 
 
-async def test_hunks_and_edits_far_apart_in_200000_lines_take_less_than_3_s(tools):
+async def test_distant_edits_in_200000_lines_take_less_than_3_s(tools):
     tools.put("a", b"".join(b"line %d\n" % n for n in range(200_000)))
     await tools.text("read", path="a", limit=1)
     edits = [{"old_text": f"line {n}\n", "new_text": "x\n"} for n in (5, 199_990)]
@@ -281,7 +281,7 @@ async def test_hunks_and_edits_far_apart_in_200000_lines_take_less_than_3_s(tool
     assert by_patch < 3
 
 
-async def test_a_line_of_5_mb_is_edited_quickly(tools):
+async def test_edit_of_5_mb_line_takes_less_than_3_s(tools):
     file = tools.put("a", b"x" * 2_500_000 + b"HERE" + b"x" * 2_500_000)
     await tools.text("read", path="a", limit=1)
 

@@ -36,7 +36,7 @@ async def hold(tools, name, chosen_after=None, **arguments):
     return await tools.call(name, **arguments)
 
 
-async def test_what_was_accepted_as_shown_is_done_without_a_word_about_it(tools):
+async def test_edit_accepted_as_shown_has_plain_result(tools):
     tools.put("a", "one\n")
     await tools.text("read", path="a")
 
@@ -48,7 +48,7 @@ async def test_what_was_accepted_as_shown_is_done_without_a_word_about_it(tools)
 @pytest.mark.parametrize(
     ("after", "note"), [("1\ntwo\nthree\n", PARTLY), ("1\nzwei\n3\n", CHANGED)]
 )
-async def test_the_text_a_person_made_of_an_edit_is_written_and_shown(tools, after, note):
+async def test_edit_changed_by_user_is_written_and_reported(tools, after, note):
     file = tools.put("a", "one\ntwo\nthree\n")
     await tools.text("read", path="a")
 
@@ -66,7 +66,7 @@ async def test_the_text_a_person_made_of_an_edit_is_written_and_shown(tools, aft
     assert ("+zwei" in result.text) == (note == CHANGED)
 
 
-async def test_what_a_person_chose_counts_as_read(tools):
+async def test_edit_changed_by_user_counts_as_read(tools):
     file = tools.put("a", "one\n")
     await tools.text("read", path="a")
     await hold(tools, "edit", {"a": "1\n"}, path="a", old_text="one", new_text="two")
@@ -77,7 +77,7 @@ async def test_what_a_person_chose_counts_as_read(tools):
 
 
 @pytest.mark.parametrize("name", ["write", "apply_patch"])
-async def test_a_file_the_person_does_not_want_is_not_made(tools, name):
+async def test_file_rejected_by_user_is_not_created(tools, name):
     arguments = {
         "write": {"path": "a", "content": "x\n"},
         "apply_patch": {"patch": "*** Add File: a\n+x\n*** Add File: b\n+y"},
@@ -90,7 +90,7 @@ async def test_a_file_the_person_does_not_want_is_not_made(tools, name):
     assert result.text.startswith(PARTLY)
 
 
-async def test_a_person_may_change_what_is_written_to_a_new_file(tools):
+async def test_user_may_change_content_of_new_file(tools):
     result = await hold(tools, "write", {"a": "mine\n"}, path="a", content="theirs\n")
 
     assert (tools.folder / "a").read_text() == "mine\n"
@@ -98,7 +98,7 @@ async def test_a_person_may_change_what_is_written_to_a_new_file(tools):
     assert "+mine" in result.text
 
 
-async def test_a_file_whose_move_is_not_wanted_stays(tools):
+async def test_file_whose_move_is_rejected_stays(tools):
     file = tools.put("a", "x\n")
     await tools.text("read", path="a")
 
@@ -108,7 +108,7 @@ async def test_a_file_whose_move_is_not_wanted_stays(tools):
     assert not (tools.folder / "b").exists()
 
 
-async def test_of_a_file_that_moves_a_person_may_take_a_part(tools):
+async def test_user_may_accept_part_of_update_with_move(tools):
     tools.put("a", "one\ntwo\nthree\nfour\nfive\n")
     await tools.text("read", path="a")
 
@@ -126,7 +126,7 @@ async def test_of_a_file_that_moves_a_person_may_take_a_part(tools):
 
 
 @pytest.mark.parametrize("after", ["x\n", None])
-async def test_a_deletion_that_was_refused_keeps_the_file(tools, after):
+async def test_rejected_deletion_keeps_file(tools, after):
     file = tools.put("a", "x\n")
     await tools.text("read", path="a")
 
@@ -137,7 +137,7 @@ async def test_a_deletion_that_was_refused_keeps_the_file(tools, after):
 
 
 @pytest.mark.parametrize("happening", ["changed", "gone", "appeared"])
-async def test_another_version_than_the_one_shown_is_not_touched(tools, happening):
+async def test_file_changed_since_preview_is_not_written(tools, happening):
     file = tools.put("a", "one\n")
     await tools.text("read", path="a")
     if happening == "appeared":
@@ -156,7 +156,7 @@ async def test_another_version_than_the_one_shown_is_not_touched(tools, happenin
     )
 
 
-async def test_bytes_that_are_no_text_come_through_a_preview_unharmed(tools):
+async def test_bytes_that_are_not_utf8_survive_preview(tools):
     file = tools.put("a", b"caf\xe9\n")
     await tools.text("read", path="a")
     change = tools.preview("write", path="a", content="x").changes[0]
@@ -167,7 +167,7 @@ async def test_bytes_that_are_no_text_come_through_a_preview_unharmed(tools):
     assert file.read_bytes() == b"caf\xe9\n+"
 
 
-async def test_d21_a_text_with_an_unclosed_bracket_is_not_written_and_the_bracket_is_named(checked):
+async def test_d21_unclosed_bracket_is_not_written_and_is_named(checked):
     file = checked.put("a.py", "x = (1, 2)\n")
     await checked.text("read", path="a.py")
 
@@ -180,7 +180,7 @@ async def test_d21_a_text_with_an_unclosed_bracket_is_not_written_and_the_bracke
     assert file.read_text() == "x = (1, 2)\n"
 
 
-async def test_every_changing_tool_checks_the_syntax(checked):
+async def test_every_changing_tool_checks_syntax(checked):
     file = checked.put("a.py", "x = (1, 2)\n")
     await checked.text("read", path="a.py")
 
@@ -195,7 +195,7 @@ async def test_every_changing_tool_checks_the_syntax(checked):
     assert file.read_text() == "x = (1, 2)\n"
 
 
-async def test_a_broken_file_can_be_mended_step_by_step_and_moved(checked):
+async def test_broken_file_may_be_fixed_step_by_step_and_moved(checked):
     checked.put("a.py", "f((\ng([\n")
     await checked.text("read", path="a.py")
 
@@ -205,7 +205,7 @@ async def test_a_broken_file_can_be_mended_step_by_step_and_moved(checked):
     assert (checked.folder / "b.py").read_text() == "f(())\ng([\n"
 
 
-async def test_who_says_the_same_twice_is_believed(checked):
+async def test_repeated_call_overrides_syntax_check(checked):
     content = "x = (1, 2\n"
 
     await checked.refusal("write", path="a.py", content=content)

@@ -27,7 +27,7 @@ def lf(content: bytes) -> bytes:
 
 @settings(max_examples=size(33, 100), deadline=None)
 @given(mark, lines, st.data())
-def test_bytes_outside_of_the_replaced_stretch_stay(mark, lines, data):
+def test_bytes_outside_replaced_range_are_unchanged(mark, lines, data):
     content = mark + "".join(lines).encode()
     document = TextDocument.parse(content, "a")
     start = data.draw(st.integers(0, len(document.view)))
@@ -46,7 +46,7 @@ def test_bytes_outside_of_the_replaced_stretch_stay(mark, lines, data):
 
 @settings(max_examples=size(33, 100), deadline=None)
 @given(mark, plain_lines, plain_lines, st.data())
-def test_an_exact_edit_is_the_replacement_of_one_text_by_another(mark, lines, new, data):
+def test_exact_edit_replaces_old_text_by_new(mark, lines, new, data):
     content = mark + "".join(lines).encode()
     view = lf(content).decode()
     start = data.draw(st.integers(0, len(view)))
@@ -68,7 +68,7 @@ def test_an_exact_edit_is_the_replacement_of_one_text_by_another(mark, lines, ne
 
 @settings(max_examples=size(33, 100), deadline=None)
 @given(st.binary(max_size=60), st.text(max_size=5), st.text(max_size=5))
-def test_any_bytes_are_edited_or_refused_with_words(content, old, new):
+def test_any_bytes_are_edited_or_refused_with_message(content, old, new):
     try:
         plan_edit(content, old, new, replace_all=True)
     except FileError as error:
@@ -83,7 +83,7 @@ line_ends = st.sampled_from(["\n", "\n", "\r\n"])
 
 @settings(max_examples=size(50, 150), deadline=None)
 @given(st.lists(st.tuples(indents, bodies, blanks, line_ends), min_size=3, max_size=12), st.data())
-def test_f1_lines_an_edit_does_not_change_keep_every_byte_however_it_was_matched(parts, data):
+def test_f1_lines_not_changed_by_edit_keep_every_byte(parts, data):
     content = "".join(map("".join, parts)).encode()
     first = data.draw(st.integers(0, len(parts) - 3))
     last = data.draw(st.integers(first + 2, len(parts) - 1))
@@ -111,7 +111,7 @@ def test_f1_lines_an_edit_does_not_change_keep_every_byte_however_it_was_matched
 
 @settings(max_examples=size(33, 100), deadline=None)
 @given(st.lists(st.sampled_from(["a", "b", "c", "d"]), max_size=8), st.data())
-def test_several_edits_are_the_same_as_one_after_the_other(letters, data):
+def test_several_edits_equal_successive_replacements(letters, data):
     content = "\n".join(letters).encode()
     pairs = data.draw(
         st.lists(

@@ -3,7 +3,7 @@ import pytest
 from dirge_py.types.tools import InvalidArguments
 
 
-async def test_several_edits_are_made_in_order_with_one_diff(tools):
+async def test_several_edits_are_applied_in_order_with_one_diff(tools):
     file = tools.put("a", b"one\r\ntwo\r\nthree\r\n")
     await tools.text("read", path="a")
 
@@ -22,7 +22,7 @@ async def test_several_edits_are_made_in_order_with_one_diff(tools):
     assert result.details["diff"].count("@@ ") == 1
 
 
-async def test_one_of_several_edits_that_misses_leaves_all_undone_and_is_named(tools):
+async def test_failing_edit_of_several_undoes_all_and_is_named(tools):
     file = tools.put("a", "one\ntwo\n")
     await tools.text("read", path="a")
 
@@ -36,7 +36,7 @@ async def test_one_of_several_edits_that_misses_leaves_all_undone_and_is_named(t
     assert file.read_text() == "one\ntwo\n"
 
 
-async def test_two_edits_far_apart_in_a_long_file_show_only_what_they_change(tools):
+async def test_distant_edits_in_long_file_show_only_changed_lines(tools):
     tools.put("a", "".join(f"line {n}\n" for n in range(5000)))
     await tools.text("read", path="a")
 
@@ -63,14 +63,14 @@ async def test_two_edits_far_apart_in_a_long_file_show_only_what_they_change(too
         {"edits": [{"old_text": "c"}]},
     ],
 )
-async def test_exactly_one_form_is_taken(tools, arguments):
+async def test_edit_takes_either_old_and_new_text_or_edits(tools, arguments):
     tools.put("a", "a\nc\n")
 
     with pytest.raises(InvalidArguments):
         await tools.call("edit", path="a", **arguments)
 
 
-async def test_an_empty_form_beside_a_full_one_says_nothing(tools):
+async def test_empty_alternative_arguments_are_ignored(tools):
     file = tools.put("a", "one\n")
     await tools.text("read", path="a")
 
@@ -90,7 +90,7 @@ FUNCTION = """def total(items, tax):
 """
 
 
-async def test_lines_that_were_almost_right_are_found_between_their_first_and_last(tools):
+async def test_almost_matching_lines_are_anchored_by_first_and_last_line(tools):
     file = tools.put("a.py", FUNCTION)
     await tools.text("read", path="a.py")
     old = FUNCTION.replace("# sum it up, with the tax", "# sum it up with tax")
@@ -103,7 +103,7 @@ async def test_lines_that_were_almost_right_are_found_between_their_first_and_la
     assert file.read_text() == FUNCTION.replace("(1 + tax)", "(1.0 + tax)")
 
 
-async def test_almost_right_lines_in_two_places_are_refused(tools):
+async def test_almost_matching_lines_in_two_places_are_refused(tools):
     content = FUNCTION + "\n" + FUNCTION
     file = tools.put("a.py", content)
     await tools.text("read", path="a.py")
@@ -127,7 +127,7 @@ async def test_almost_right_lines_in_two_places_are_refused(tools):
         ("def total(items, tax):\n    nothing\n    like\n    this\n    return amount\n", "x\n"),
     ],
 )
-async def test_what_is_not_like_the_file_is_not_replaced(tools, old, new):
+async def test_lines_too_different_from_file_are_not_replaced(tools, old, new):
     file = tools.put("a.py", FUNCTION)
     await tools.text("read", path="a.py")
 
@@ -135,7 +135,7 @@ async def test_what_is_not_like_the_file_is_not_replaced(tools, old, new):
     assert file.read_text() == FUNCTION
 
 
-async def test_a_file_that_changed_shows_the_lines_meant_and_then_takes_the_edit(tools):
+async def test_edit_of_changed_file_is_refused_with_current_lines_and_then_applied(tools):
     file = tools.put("a", "".join(f"{n}\n" for n in range(100)))
     await tools.text("read", path="a")
     file.write_text(file.read_text().replace("48\n", "forty-eight\n"))
@@ -151,7 +151,7 @@ async def test_a_file_that_changed_shows_the_lines_meant_and_then_takes_the_edit
     assert "forty-eight\n49\nfifty\n" in file.read_text()
 
 
-async def test_a_file_that_changed_where_the_text_is_no_more_must_be_read(tools):
+async def test_edit_of_changed_file_without_old_text_needs_new_read(tools):
     file = tools.put("a", "one\ntwo\n")
     await tools.text("read", path="a")
     file.write_text("eins\nzwei\n")
@@ -161,7 +161,7 @@ async def test_a_file_that_changed_where_the_text_is_no_more_must_be_read(tools)
         assert "Use `read` on it again" in text
 
 
-async def test_the_same_failure_again_shows_the_file_and_then_advises_another_way(tools):
+async def test_repeated_failure_shows_file_and_then_suggests_other_tools(tools):
     tools.put("a", "".join(f"line {n}\n" for n in range(1, 40)))
     await tools.text("read", path="a")
     edit = {"path": "a", "old_text": "line 7\nline 9\n", "new_text": "x\n"}

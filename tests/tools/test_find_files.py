@@ -25,7 +25,7 @@ def finding(tools, request):
     return tools
 
 
-async def test_the_expression_is_tried_on_the_name_alone(finding):
+async def test_find_files_matches_name_only(finding):
     for path in ("src/test_a.py", "src/deep/test_b.py", "test_dir/c.py", "src/atest_d.txt"):
         finding.put(path, "")
 
@@ -34,7 +34,7 @@ async def test_the_expression_is_tried_on_the_name_alone(finding):
     assert text.split("\n") == ["2 files:", "src/deep/test_b.py", "src/test_a.py"]
 
 
-async def test_200_are_shown_and_all_are_counted(finding):
+async def test_find_files_shows_200_and_counts_all(finding):
     for number in range(250):
         finding.put(f"{number:03}.txt", "")
 
@@ -45,7 +45,7 @@ async def test_200_are_shown_and_all_are_counted(finding):
     assert lines[-1] == "… 50 more; narrow the pattern or the path."
 
 
-async def test_ignored_hidden_and_withheld_files_are_left_out(finding):
+async def test_find_files_omits_ignored_hidden_and_withheld_files(finding):
     finding.put(".git/HEAD", "")
     finding.put(".gitignore", "*.log\n")
     for path in ("x", "x.log", ".x", "secret.x"):
@@ -60,7 +60,7 @@ async def test_ignored_hidden_and_withheld_files_are_left_out(finding):
     assert ".x" in await finding.text("find_files", pattern="x$", include_hidden=True)
 
 
-async def test_names_that_are_odd_are_found_too(finding):
+async def test_find_files_finds_unusual_names(finding):
     (finding.folder / os.fsdecode(b"caf\xe9\n1")).write_text("")
     finding.put("-e", "")
 
@@ -68,7 +68,7 @@ async def test_names_that_are_odd_are_found_too(finding):
     assert "-e" in await finding.text("find_files", pattern="^-e$")
 
 
-async def test_nothing_found_is_a_sentence_and_a_bad_expression_a_refusal(finding):
+async def test_find_files_without_match_is_message_and_bad_pattern_is_error(finding):
     finding.put("a", "")
 
     assert await finding.text("find_files", pattern="b") == "No file name matches b (of 1 file)."
@@ -76,7 +76,7 @@ async def test_nothing_found_is_a_sentence_and_a_bad_expression_a_refusal(findin
     assert "not a folder" in await finding.refusal("find_files", pattern="b", path="a")
 
 
-async def test_an_expression_that_takes_for_ever_can_be_aborted(finding):
+async def test_endless_pattern_can_be_aborted(finding):
     finding.put("a" * 40, "")
     services = finding.tool("find_files")._services
     finding.toolbox = Toolbox([FindFilesTool(lambda roots: None)], services, str(finding.folder))
@@ -90,7 +90,7 @@ async def test_an_expression_that_takes_for_ever_can_be_aborted(finding):
     assert time.perf_counter() - began < 5
 
 
-async def test_an_overview_is_a_tree_with_counts(tools):
+async def test_repo_overview_is_tree_with_counts(tools):
     tools.put(".git/HEAD", "")
     tools.put(".gitignore", "build/\n")
     for path in ("README.md", "src/a.py", "src/deep/er/still/b.py", "build/x", ".hidden"):
@@ -108,7 +108,7 @@ async def test_an_overview_is_a_tree_with_counts(tools):
     assert "      still/ (1 file)\n        b.py" in await tools.text("repo_overview", max_depth=5)
 
 
-async def test_lines_are_counted_when_asked(tools):
+async def test_repo_overview_counts_lines_on_request(tools):
     tools.put("src/a.py", "1\n2\n3")
     tools.put("b.bin", "\0\n")
 
@@ -119,7 +119,7 @@ async def test_lines_are_counted_when_asked(tools):
     ]
 
 
-async def test_withheld_files_are_in_no_overview(tools):
+async def test_repo_overview_omits_withheld_files(tools):
     tools.put("a/secret", "")
     tools.workspace.withheld = lambda real: real.endswith("secret")
 
@@ -128,7 +128,7 @@ async def test_withheld_files_are_in_no_overview(tools):
     )
 
 
-async def test_an_overview_is_of_a_folder(tools):
+async def test_repo_overview_of_file_is_error(tools):
     tools.put("a", "")
 
     assert "`read`" in await tools.refusal("repo_overview", path="a")
@@ -136,13 +136,13 @@ async def test_an_overview_is_of_a_folder(tools):
 
 
 @pytest.mark.parametrize("tool", ["find_files", "repo_overview"])
-def test_they_claim_reading_the_folder(tools, tool):
+def test_find_files_and_repo_overview_claim_reading_folder(tools, tool):
     arguments = {"path": "src"} | ({"pattern": "x"} if tool == "find_files" else {})
 
     assert tools.toolbox.claims(tool, arguments) == [Claim("read", f"{tools.folder}/src")]
 
 
-def test_a_large_folder_leaves_room_for_the_others():
+def test_large_folder_does_not_crowd_out_others_in_outline():
     paths = [f"big/{n:04}" for n in range(2000)] + [f"small/{n}" for n in range(9)] + ["top"]
 
     shown, folders = build_outline(paths, max_depth=3, max_nodes=400)
@@ -160,7 +160,7 @@ NAMES = st.text("ab", min_size=1, max_size=2)
     st.integers(1, 6),
     st.integers(1, 30),
 )
-def test_shown_and_left_out_are_all_files(tree, max_depth, max_nodes):
+def test_outline_counts_match_all_files(tree, max_depth, max_nodes):
     # A name is a file or a folder, never both.
     files = [path for path in tree if not any(other.startswith(f"{path}/") for other in tree)]
 

@@ -68,7 +68,7 @@ async def lookup(
     return f"{table}[{key}]"
 
 
-def test_a13_annotations_become_the_schema(boxed: Boxed) -> None:
+def test_a13_annotations_become_schema(boxed: Boxed) -> None:
     found = bound(boxed(lookup))
 
     assert (found.name, found.description) == ("lookup", "Look up a value by key.")
@@ -83,7 +83,7 @@ def test_a13_annotations_become_the_schema(boxed: Boxed) -> None:
     }
 
 
-async def test_a13_a_call_without_what_is_required_names_it_and_runs_nothing(boxed: Boxed) -> None:
+async def test_a13_call_without_required_argument_is_invalid_and_does_not_run(boxed: Boxed) -> None:
     reached: list[str] = []
 
     @tool
@@ -98,13 +98,13 @@ async def test_a13_a_call_without_what_is_required_names_it_and_runs_nothing(box
     assert reached == []
 
 
-async def test_a13_a_string_is_the_result_as_it_is(boxed: Boxed) -> None:
+async def test_a13_string_result_is_returned_unchanged(boxed: Boxed) -> None:
     run = await called(boxed(lookup), "lookup", key="a")
     assert run.results[0].text == "main[a]"
     assert run.outcomes == ["ok"]
 
 
-async def test_anything_else_becomes_json(boxed: Boxed) -> None:
+async def test_other_result_becomes_json(boxed: Boxed) -> None:
     class Place(BaseModel):
         city: str
         at: tuple[float, float]
@@ -119,7 +119,7 @@ async def test_anything_else_becomes_json(boxed: Boxed) -> None:
     assert run.results[0].details["structured"] == {"city": "Zürich HB", "at": [47.4, 8.5]}
 
 
-async def test_a_result_may_be_written_out(boxed: Boxed) -> None:
+async def test_function_may_return_tool_result(boxed: Boxed) -> None:
     @tool
     async def fail() -> object:
         return text_result("no such row", outcome="error", is_error=True)
@@ -128,7 +128,7 @@ async def test_a_result_may_be_written_out(boxed: Boxed) -> None:
     assert (run.results[0].text, run.results[0].is_error) == ("no such row", True)
 
 
-async def test_what_is_no_json_is_an_error_of_the_tool(boxed: Boxed) -> None:
+async def test_result_that_is_not_json_is_tool_error(boxed: Boxed) -> None:
     @tool
     async def odd() -> object:
         return object()
@@ -145,7 +145,7 @@ async def test_what_is_no_json_is_an_error_of_the_tool(boxed: Boxed) -> None:
         (LookupError("no row"), "error"),
     ],
 )
-async def test_what_it_raises_reaches_the_model(
+async def test_exception_message_is_tool_result(
     boxed: Boxed, error: Exception, outcome: str
 ) -> None:
     @tool
@@ -156,7 +156,7 @@ async def test_what_it_raises_reaches_the_model(
     assert (run.results[0].text, run.outcomes) == (str(error), [outcome])
 
 
-async def test_arguments_arrive_as_what_they_are_annotated_with(boxed: Boxed) -> None:
+async def test_arguments_are_converted_to_annotated_types(boxed: Boxed) -> None:
     class Row(BaseModel):
         id: int
 
@@ -173,7 +173,7 @@ async def test_arguments_arrive_as_what_they_are_annotated_with(boxed: Boxed) ->
     assert seen == [[Row(id=1)], "add"]
 
 
-async def test_a_plain_function_runs_in_a_thread(boxed: Boxed) -> None:
+async def test_sync_function_runs_in_thread(boxed: Boxed) -> None:
     @tool
     def where(signal: str) -> str:
         return f"{signal} {threading.current_thread() is threading.main_thread()}"
@@ -182,7 +182,7 @@ async def test_a_plain_function_runs_in_a_thread(boxed: Boxed) -> None:
     assert run.results[0].text == "x False"
 
 
-async def test_the_context_is_handed_over_and_not_told(boxed: Boxed) -> None:
+async def test_context_parameter_is_passed_and_not_in_schema(boxed: Boxed) -> None:
     @tool
     async def greet(name: str, ctx: ToolContext) -> str:
         ctx.progress("half-way")
@@ -197,7 +197,7 @@ async def test_the_context_is_handed_over_and_not_told(boxed: Boxed) -> None:
     assert len(updates) == 1
 
 
-async def test_any_parameter_annotated_as_the_context_is_it(boxed: Boxed) -> None:
+async def test_context_parameter_is_found_by_annotation(boxed: Boxed) -> None:
     @tool
     def greet(call: ToolContext) -> str:
         return call.call_id
@@ -227,7 +227,7 @@ async def test_any_parameter_annotated_as_the_context_is_it(boxed: Boxed) -> Non
         ("memory", "on", "notes", Claim("memory", "notes")),
     ],
 )
-def test_what_a_call_claims(
+def test_call_claims_operation_on_resource(
     boxed: Boxed, tmp_path: Path, op: Any, resource: str | None, argument: str, claim: Claim
 ) -> None:
     @tool(op=op, resource=resource)
@@ -240,7 +240,7 @@ def test_what_a_call_claims(
     assert repr(claimed) == expected
 
 
-def test_names_and_words_can_be_given() -> None:
+def test_name_description_and_mode_can_be_set() -> None:
     @tool(name="find-row", description="Finds it.", mode="sequential")
     async def f(key: str) -> str:
         return key
@@ -248,7 +248,7 @@ def test_names_and_words_can_be_given() -> None:
     assert (f.name, f.description, f.mode) == ("find-row", "Finds it.", "sequential")
 
 
-async def test_the_function_can_still_be_called() -> None:
+async def test_decorated_function_can_still_be_called() -> None:
     assert await lookup("a", table="b") == "b[a]"
 
 
@@ -267,12 +267,12 @@ def strange(key: threading.Thread) -> str:
 @pytest.mark.parametrize(
     ("function", "why"), [(many, "a name of its own"), (unnamed, "no annotation"), (strange, "")]
 )
-def test_a_function_that_cannot_be_a_tool_says_why(function: Any, why: str) -> None:
+def test_function_that_cannot_be_a_tool_is_type_error_with_reason(function: Any, why: str) -> None:
     with pytest.raises(TypeError, match=f"`{function.__name__}` cannot be a tool.*{why}"):
         tool(function)
 
 
-def test_a_resource_has_to_be_a_parameter() -> None:
+def test_resource_must_be_a_parameter() -> None:
     with pytest.raises(TypeError, match="no parameter 'url'"):
 
         @tool(op="network", resource="url")
@@ -280,12 +280,12 @@ def test_a_resource_has_to_be_a_parameter() -> None:
             return link
 
 
-def test_a_name_that_services_refuse_is_refused() -> None:
+def test_invalid_tool_name_is_type_error() -> None:
     with pytest.raises(TypeError, match="cannot be named 'no spaces'"):
         tool(name="no spaces")(lookup)
 
 
-async def test_a26_a_tool_that_cannot_be_used_now_is_not_offered_and_says_why(boxed: Boxed) -> None:
+async def test_a26_unavailable_tool_is_hidden_and_its_call_gives_reason(boxed: Boxed) -> None:
     state = {"ready": "its service is down"}
     reached: list[str] = []
 
@@ -310,7 +310,7 @@ async def test_a26_a_tool_that_cannot_be_used_now_is_not_offered_and_says_why(bo
     assert (again.outcomes, reached) == (["ok"], ["k"])
 
 
-async def test_a14_what_stands_around_one_tool_is_asked_in_order_and_for_no_other(
+async def test_a14_interceptors_of_tool_run_in_order_for_that_tool_only(
     boxed: Boxed,
 ) -> None:
     trace: list[str] = []
@@ -338,7 +338,7 @@ async def test_a14_what_stands_around_one_tool_is_asked_in_order_and_for_no_othe
     assert box.loop_tools[0].chain == ["outer", "inner"]
 
 
-async def test_a16_a_tool_has_a_time_limit_of_its_own(boxed: Boxed) -> None:
+async def test_a16_tool_has_its_own_timeout(boxed: Boxed) -> None:
     @tool(timeout_s=0.05)
     async def slow() -> str:
         await asyncio.Event().wait()
@@ -381,7 +381,7 @@ def fail_unprintably() -> str:
         (fail_unprintably, "the order is not ready"),
     ],
 )
-async def test_a_function_that_ends_itself_is_an_error_of_the_call(
+async def test_exit_or_stop_iteration_in_tool_is_tool_error(
     boxed: Boxed, function: Callable[[], str], error: str
 ) -> None:
     async with asyncio.timeout(10):
@@ -391,7 +391,7 @@ async def test_a_function_that_ends_itself_is_an_error_of_the_call(
     assert error in run.results[0].text
 
 
-async def test_a27_progress_is_told_while_the_tool_runs(boxed: Boxed) -> None:
+async def test_a27_progress_is_emitted_while_tool_runs(boxed: Boxed) -> None:
     go_on = threading.Event()
     seen: list[object] = []
 
@@ -434,7 +434,7 @@ SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}, "required"
 
 
 @pytest.mark.parametrize("schema", [SCHEMA, Station])
-async def test_a_result_that_fits_is_data_for_programs_and_text_for_the_model(
+async def test_result_matching_output_schema_is_structured_and_json_text(
     boxed: Boxed, schema: Any
 ) -> None:
     value = {"n": 1} if schema is SCHEMA else Station(city="Oslo", platforms=19)
@@ -460,7 +460,7 @@ async def test_a_result_that_fits_is_data_for_programs_and_text_for_the_model(
         (text_result("no value"), "it has no structured value"),
     ],
 )
-async def test_a_result_that_does_not_fit_is_an_error_and_nothing_of_it_is_lost(
+async def test_result_not_matching_output_schema_is_error_with_full_result(
     boxed: Boxed, returned: Any, words: str
 ) -> None:
     @tool(output_schema=SCHEMA)
@@ -476,7 +476,7 @@ async def test_a_result_that_does_not_fit_is_an_error_and_nothing_of_it_is_lost(
     assert result.text.endswith(shown if isinstance(shown, str) else json.dumps(shown))
 
 
-async def test_a_string_counts_as_the_json_it_is(boxed: Boxed) -> None:
+async def test_json_string_is_parsed_for_output_schema(boxed: Boxed) -> None:
     @tool(output_schema=SCHEMA)
     def look() -> str:
         """Look."""
@@ -487,7 +487,7 @@ async def test_a_string_counts_as_the_json_it_is(boxed: Boxed) -> None:
     assert (result.details["structured"], result.text) == ({"n": 2}, '{"n": 2}')
 
 
-async def test_a_string_that_python_alone_reads_as_json_stays_text(boxed: Boxed) -> None:
+async def test_string_that_is_not_strict_json_stays_text(boxed: Boxed) -> None:
     @tool(output_schema={"type": "string"})
     def look() -> str:
         """Look."""
@@ -498,7 +498,7 @@ async def test_a_string_that_python_alone_reads_as_json_stays_text(boxed: Boxed)
     assert (result.is_error, result.details["structured"]) == (False, "NaN")
 
 
-async def test_errors_of_a_tool_are_not_checked(boxed: Boxed) -> None:
+async def test_tool_errors_are_not_checked_against_output_schema(boxed: Boxed) -> None:
     @tool(output_schema=SCHEMA)
     def look() -> Any:
         """Look."""
@@ -509,7 +509,7 @@ async def test_errors_of_a_tool_are_not_checked(boxed: Boxed) -> None:
     assert result.text == "There is nothing. Look elsewhere."
 
 
-async def test_the_model_gets_the_text_of_a_structured_result(boxed: Boxed) -> None:
+async def test_structured_result_has_its_own_text_for_model(boxed: Boxed) -> None:
     @tool(output_schema=SCHEMA, title="Look around")
     def look() -> LoopToolResult:
         """Look."""
@@ -526,7 +526,7 @@ async def test_the_model_gets_the_text_of_a_structured_result(boxed: Boxed) -> N
     ("details", "is_error"),
     [({"structured": {"n": 1}}, False), ({"structured": 1}, True), ({}, True)],
 )
-async def test_the_results_of_a_plain_loop_tool_are_checked_too(
+async def test_output_schema_of_loop_tool_is_checked(
     details: dict[str, Any], is_error: bool
 ) -> None:
     class Counting(OperationTool):
@@ -545,7 +545,7 @@ async def test_the_results_of_a_plain_loop_tool_are_checked_too(
     assert ("The call of `count` was made" in result.text) is is_error
 
 
-def test_a_limit_of_results_that_is_no_limit_is_refused() -> None:
+def test_invalid_result_limit_is_type_error() -> None:
     with pytest.raises(TypeError, match="`max_result_chars` of `look` must be at least 1"):
 
         @tool(max_result_chars=0)
@@ -554,7 +554,7 @@ def test_a_limit_of_results_that_is_no_limit_is_refused() -> None:
             return ""
 
 
-def test_an_output_schema_that_can_check_nothing_is_refused() -> None:
+def test_invalid_output_schema_is_type_error() -> None:
     with pytest.raises(TypeError, match="The output schema of `look` can't be used"):
 
         @tool(output_schema={"type": "objekt"})

@@ -26,12 +26,12 @@ def refused(schema, arguments):
     return caught.value
 
 
-def test_arguments_that_fit_are_returned_as_they_are():
+def test_valid_arguments_are_returned_unchanged():
     arguments = {"path": "a", "count": 1.0, "x-note": 1}
     assert validate_schema(SCHEMA, arguments) is arguments
 
 
-def test_every_problem_is_told_with_its_place():
+def test_every_problem_is_reported_with_path():
     error = refused(SCHEMA, {"count": True, "mode": "a", "edits": [{}], "more": 1})
 
     places = {(each.path, each.kind) for each in error.problems}
@@ -45,12 +45,12 @@ def test_every_problem_is_told_with_its_place():
     assert str(error).startswith("The arguments of `move` do not fit:\n- ")
 
 
-def test_a22_true_is_no_integer_and_a_whole_float_is_one():
+def test_a22_bool_is_no_integer_and_whole_float_is():
     assert refused(SCHEMA, {"path": "a", "count": True}).problems[0].path == ("count",)
     validate_schema(SCHEMA, {"path": "a", "count": 1.0})
 
 
-def test_two_missing_names_are_two_problems():
+def test_two_missing_properties_are_two_problems():
     error = refused({"required": ["a", "b"]}, {})
     assert error.problems == (
         ArgumentProblem(path=("a",), kind="missing", message="`a` is required"),
@@ -67,12 +67,12 @@ def test_two_missing_names_are_two_problems():
         {"$ref": "https://example.org/schema.json"},
     ],
 )
-def test_a_schema_that_cannot_be_used_is_named_and_nothing_is_fetched(schema):
+def test_unusable_schema_is_error_and_nothing_is_fetched(schema):
     text = str(refused(schema, {"path": "a"}))
     assert "`move`" in text and "not a valid JSON Schema" in text
 
 
-def test_an_older_draft_is_read_as_what_it_is():
+def test_older_json_schema_draft_is_supported():
     tuple_of_one = {"items": [{"type": "string"}], "additionalItems": False}
     schema = {
         "$schema": "http://json-schema.org/draft-07/schema#",
@@ -82,16 +82,16 @@ def test_an_older_draft_is_read_as_what_it_is():
     refused(schema, {"a": ["x", "y"]})
 
 
-def test_a_long_value_is_not_quoted_whole():
+def test_long_value_is_truncated_in_error():
     error = refused({"properties": {"a": {"type": "integer"}}}, {"a": "x" * 10_000})
     assert len(str(error)) < 500
 
 
-def test_no_object_is_refused():
+def test_arguments_must_be_json_object():
     assert "one JSON object" in str(refused(SCHEMA, ["a"]))
 
 
-def test_the_library_is_loaded_with_the_first_call_of_such_a_tool():
+def test_jsonschema_is_imported_on_first_validation():
     code = (
         "import sys, dirge_py.tools.toolbox as it\n"
         "assert 'jsonschema' not in sys.modules\n"

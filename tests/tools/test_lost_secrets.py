@@ -36,7 +36,7 @@ def scrubbed(tools):
         ("apply_patch", {"patch": f"*** Update File: a.env\n@@\n{CHANGED}"}),
     ],
 )
-async def test_the_mark_does_not_take_the_place_of_a_secret(scrubbed, tool, arguments):
+async def test_redaction_mark_is_not_written_over_secret_unless_repeated(scrubbed, tool, arguments):
     file = scrubbed.put("a.env", OLD)
     await scrubbed.text("read", path="a.env")
 
@@ -48,7 +48,7 @@ async def test_the_mark_does_not_take_the_place_of_a_secret(scrubbed, tool, argu
     assert "[redacted]" in file.read_text()
 
 
-async def test_both_a_secret_and_the_syntax_are_told_at_once(scrubbed):
+async def test_lost_secret_and_syntax_error_are_reported_together(scrubbed):
     file = scrubbed.put("a.py", f'MY_API_KEY = "{SECRET}"\n')
     await scrubbed.text("read", path="a.py")
 
@@ -68,7 +68,7 @@ async def test_both_a_secret_and_the_syntax_are_told_at_once(scrubbed):
     ],
     ids=["no secret there", "the word was there", "around it", "removed"],
 )
-async def test_everything_else_is_written_as_ever(scrubbed, old, new):
+async def test_other_changes_are_written(scrubbed, old, new):
     file = scrubbed.put("a.env", old)
     await scrubbed.text("read", path="a.env")
 
@@ -77,7 +77,7 @@ async def test_everything_else_is_written_as_ever(scrubbed, old, new):
     assert file.read_text() == new
 
 
-async def test_a_new_file_may_hold_the_mark(scrubbed):
+async def test_new_file_may_contain_redaction_mark(scrubbed):
     await scrubbed.text("write", path="new.md", content="It shows as [redacted].\n")
 
     assert (scrubbed.folder / "new.md").read_text() == "It shows as [redacted].\n"

@@ -20,7 +20,7 @@ def remembering(tools: ToolDriver, tmp_path: Path) -> Iterator[ToolDriver]:
     yield tools
 
 
-async def test_notes_are_added_shown_replaced_and_removed(remembering: ToolDriver) -> None:
+async def test_memory_notes_are_added_viewed_replaced_and_removed(remembering: ToolDriver) -> None:
     call = remembering.text
     assert await call("memory", action="view") == "MEMORY.md is empty."
     done = await call("memory", action="add", content="use make")
@@ -33,14 +33,14 @@ async def test_notes_are_added_shown_replaced_and_removed(remembering: ToolDrive
     assert await call("memory", action="view", store="user") == "- tabs"
 
 
-async def test_what_other_agents_call_it_is_understood(remembering: ToolDriver) -> None:
+async def test_argument_names_of_other_agents_are_accepted(remembering: ToolDriver) -> None:
     await remembering.text("memory", action="add", target="user", text="tabs")
     await remembering.text("memory", action="replace", target="user", old_text="tab", content="x")
 
     assert await remembering.text("memory", action="view", store="user") == "- x"
 
 
-async def test_a_match_that_fits_nothing_names_what_is_near(remembering: ToolDriver) -> None:
+async def test_unmatched_text_error_shows_nearest_note(remembering: ToolDriver) -> None:
     await remembering.text("memory", action="add", content="run the tests with make test")
 
     refused = await remembering.refusal("memory", action="remove", match="tests by make")
@@ -51,7 +51,9 @@ async def test_a_match_that_fits_nothing_names_what_is_near(remembering: ToolDri
 @pytest.mark.parametrize(
     "arguments", [{"action": "add"}, {"action": "replace", "content": " "}, {"action": "remove"}]
 )
-async def test_what_is_missing_is_named(remembering: ToolDriver, arguments: dict[str, str]) -> None:
+async def test_missing_argument_is_named(
+    remembering: ToolDriver, arguments: dict[str, str]
+) -> None:
     refused = await remembering.refusal("memory", **arguments)
 
     assert "is missing" in refused
@@ -75,7 +77,7 @@ async def test_what_is_missing_is_named(remembering: ToolDriver, arguments: dict
         ),
     ],
 )
-def test_it_claims_and_shows_what_it_would_do(
+def test_memory_call_claims_and_previews_its_change(
     remembering: ToolDriver, arguments: dict[str, str], resource: str, shown: str | None
 ) -> None:
     tool = remembering.tool("memory")
@@ -85,7 +87,7 @@ def test_it_claims_and_shows_what_it_would_do(
     assert (preview.text if preview else None) == shown
 
 
-def test_without_memory_it_is_not_offered(tmp_path: Path) -> None:
+def test_memory_tool_is_not_offered_without_memory(tmp_path: Path) -> None:
     workspace = Workspace([tmp_path], tmp_path)
     try:
         offered = Toolbox(discover_tools(), ToolServices(files=workspace), str(tmp_path)).loop_tools

@@ -29,7 +29,7 @@ def contents(tools):
     }
 
 
-async def test_d27_one_operation_that_fails_leaves_all_files_alone_and_all_states_are_listed(tools):
+async def test_d27_failing_operation_leaves_all_files_unchanged_and_lists_all_states(tools):
     await put_and_read(tools, b="one\ntwo\n", c="bye\n")
     before = contents(tools)
 
@@ -50,7 +50,7 @@ async def test_d27_one_operation_that_fails_leaves_all_files_alone_and_all_state
     assert contents(tools) == before
 
 
-async def test_all_operations_are_done_with_a_line_each(tools):
+async def test_all_operations_are_applied_with_one_line_each(tools):
     await put_and_read(tools, b="one\ntwo\n", c="bye\n", d="stay\n")
 
     result = await tools.call(
@@ -74,7 +74,7 @@ async def test_all_operations_are_done_with_a_line_each(tools):
     )
 
 
-async def test_d29_a_text_that_occurs_twice_is_refused_with_the_count(tools):
+async def test_d29_ambiguous_old_text_is_refused_with_count(tools):
     await put_and_read(tools, a="x\ny\nx\n")
 
     text = await tools.refusal(
@@ -86,7 +86,7 @@ async def test_d29_a_text_that_occurs_twice_is_refused_with_the_count(tools):
     assert "lines 1, 3" in text
 
 
-async def test_d31_a_rename_makes_the_folders_it_needs_and_keeps_the_mode(tools):
+async def test_d31_rename_creates_folders_and_keeps_mode(tools):
     file = tools.put("run.sh", "echo\n")
     file.chmod(0o755)
     await tools.text("read", path="run.sh")
@@ -104,7 +104,7 @@ async def test_d31_a_rename_makes_the_folders_it_needs_and_keeps_the_mode(tools)
     assert not file.exists()
 
 
-async def test_every_path_is_claimed_before_and_one_that_was_not_allowed_stops_all(tools):
+async def test_every_path_is_claimed_and_one_unapproved_path_stops_all(tools):
     outside = tools.folder.parent / "outside"
     operations = [
         {"action": "create", "path": "a", "content": "a\n"},
@@ -130,7 +130,7 @@ async def test_every_path_is_claimed_before_and_one_that_was_not_allowed_stops_a
     assert (contents(tools), outside.read_text()) == ({"b": b"b\n", "d": b"a\n"}, "c\n")
 
 
-async def test_the_text_form_does_all_at_once(tools):
+async def test_patch_text_applies_all_operations(tools):
     await put_and_read(
         tools, old="def f():\n    return 1\n\n\ndef g():\n    return 1\n", gone="x\n"
     )
@@ -156,7 +156,7 @@ async def test_the_text_form_does_all_at_once(tools):
     }
 
 
-async def test_context_lines_keep_every_byte_and_new_lines_take_the_line_end_there(tools):
+async def test_context_lines_keep_their_bytes_and_new_lines_get_local_line_end(tools):
     await put_and_read(tools, a=b"one  \r\ntwo\nthree\t\r\nfour\r\n")
 
     text = await patch(
@@ -181,7 +181,7 @@ async def test_context_lines_keep_every_byte_and_new_lines_take_the_line_end_the
         (["-class A", "-def f", "-x", "-class B"], "def f\nx\n"),
     ],
 )
-async def test_a_hunk_lands_where_its_context_says(tools, hunk, expected):
+async def test_hunk_is_applied_where_context_matches(tools, hunk, expected):
     await put_and_read(tools, a="class A\ndef f\nx\nclass B\ndef f\nx\n")
 
     await patch(tools, "*** Update File: a", *hunk)
@@ -189,7 +189,7 @@ async def test_a_hunk_lands_where_its_context_says(tools, hunk, expected):
     assert contents(tools)["a"].decode() == expected
 
 
-async def test_hunks_are_looked_for_behind_one_another(tools):
+async def test_hunks_are_searched_in_order(tools):
     await put_and_read(tools, a="x\na\nx\nb\nx\n")
 
     await patch(tools, "*** Update File: a", " a", "-x", "+1", "@@", "-x", "+2")
@@ -206,14 +206,14 @@ async def test_hunks_are_looked_for_behind_one_another(tools):
         ([" b", "-z", "+y"], "The nearest lines are:\n3: b"),
     ],
 )
-async def test_a_hunk_without_one_place_is_refused(tools, hunk, words):
+async def test_hunk_without_unique_place_is_refused(tools, hunk, words):
     await put_and_read(tools, a="a\nx\nb\nx\n")
 
     assert words in await refused(tools, "*** Update File: a", *hunk)
     assert contents(tools) == {"a": b"a\nx\nb\nx\n"}
 
 
-async def test_operations_see_what_those_before_them_did(tools):
+async def test_operations_see_results_of_earlier_operations(tools):
     await put_and_read(tools, b="one\n")
 
     await tools.text(
@@ -232,7 +232,7 @@ async def test_operations_see_what_those_before_them_did(tools):
     assert contents(tools) == {"a": b"y\n", "b": b"another\n", "c": b"1\n"}
 
 
-async def test_what_follows_a_failure_on_the_same_file_is_not_tried(tools):
+async def test_operations_after_failure_on_same_file_are_not_tried(tools):
     text = await tools.refusal(
         "apply_patch",
         operations=[
@@ -259,7 +259,7 @@ async def test_what_follows_a_failure_on_the_same_file_is_not_tried(tools):
         ({"action": "update", "path": "there", "content": "there\n"}, "changes nothing"),
     ],
 )
-async def test_an_operation_that_cannot_be_meant_is_refused(tools, operation, words):
+async def test_impossible_operation_is_refused(tools, operation, words):
     await put_and_read(tools, there="there\n")
     tools.put("other", "other\n")
     await put_and_read(tools, known="known\n")
@@ -272,7 +272,7 @@ async def test_an_operation_that_cannot_be_meant_is_refused(tools, operation, wo
     }  # fmt: skip
 
 
-async def test_a_file_that_changed_since_it_was_read_is_neither_patched_nor_deleted(tools):
+async def test_file_changed_since_read_is_neither_patched_nor_deleted(tools):
     await put_and_read(tools, a="one\ntwo\n", b="one\n")
     tools.put("a", "one\nTWO\n")
     tools.put("b", "1\n")
@@ -295,7 +295,7 @@ async def test_a_file_that_changed_since_it_was_read_is_neither_patched_nor_dele
     )
 
 
-async def test_what_is_no_text_is_deleted_and_moved_once_a_read_has_said_so(tools):
+async def test_binary_file_can_be_deleted_or_moved_after_refused_read(tools):
     tools.put("a.png", b"\x89PNG\0\xff")
     tools.put("b.png", b"\x89PNG\0\xff")
     for name in ("a.png", "b.png"):
@@ -313,7 +313,7 @@ async def test_what_is_no_text_is_deleted_and_moved_once_a_read_has_said_so(tool
     assert contents(tools) == {"c.png": b"\x89PNG\0\xff"}
 
 
-async def test_the_preview_shows_all_files_and_what_they_were(tools):
+async def test_patch_preview_shows_all_files_before_and_after(tools):
     await put_and_read(tools, a="one\n", b="stay\n")
 
     preview = tools.preview(
@@ -347,12 +347,12 @@ async def test_the_preview_shows_all_files_and_what_they_were(tools):
         {"patch": "*** Delete File: \ud83d"},
     ],
 )
-async def test_arguments_that_make_no_patch_are_refused_before_anything_is_asked(tools, arguments):
+async def test_invalid_arguments_are_rejected_before_permission(tools, arguments):
     with pytest.raises(InvalidArguments, match="apply_patch"):
         await tools.call("apply_patch", **arguments)
 
 
-async def test_names_of_other_agents_for_the_arguments_are_understood(tools):
+async def test_argument_names_of_other_agents_are_accepted(tools):
     await tools.text("apply_patch", input="*** Begin Patch\n*** Add File: a\n+x\n*** End Patch")
     await tools.text(
         "apply_patch",
@@ -362,7 +362,7 @@ async def test_names_of_other_agents_for_the_arguments_are_understood(tools):
     assert contents(tools) == {"a": b"y\n"}
 
 
-async def test_the_name_of_a_file_is_no_failure(tools):
+async def test_file_named_failed_is_not_reported_as_failure(tools):
     text = await tools.refusal(
         "apply_patch",
         operations=[

@@ -35,7 +35,7 @@ def state(driver: AuthorizerDriver) -> list[str | None]:
     return [file.read_text() if file.exists() else None for file in files]
 
 
-async def test_d33_one_question_comes_before_anything_changes(driver: AuthorizerDriver) -> None:
+async def test_d33_patch_asks_once_before_any_change(driver: AuthorizerDriver) -> None:
     await driver.run(driver.call("read", path="notes.txt"))
     await driver.run(driver.call("read", path="f"))
     before = state(driver)
@@ -63,7 +63,7 @@ async def test_d33_one_question_comes_before_anything_changes(driver: Authorizer
     assert state(driver) == ["new\n", "twice\n", None, "outside\n"]
 
 
-async def test_what_the_person_made_of_a_patch_is_done(driver: AuthorizerDriver) -> None:
+async def test_patch_changed_by_user_is_written(driver: AuthorizerDriver) -> None:
     await driver.run(driver.call("read", path="notes.txt"))
     await driver.run(driver.call("read", path="f"))
 

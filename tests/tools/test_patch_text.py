@@ -60,11 +60,11 @@ def indented(text: str) -> str:
         PLAIN.replace("+\n", "\n", 1),
     ],
 )
-def test_a_patch_is_understood_however_it_is_wrapped(text):
+def test_wrapped_patch_is_parsed(text):
     assert parse_patch(text) == OPERATIONS
 
 
-def test_a_new_file_may_be_given_as_raw_lines():
+def test_new_file_may_have_lines_without_plus():
     patch = "*** Begin Patch\n*** Add File: a\nx = 1\n\nprint(x)\n*** End Patch"
 
     assert parse_patch(patch) == [
@@ -72,7 +72,7 @@ def test_a_new_file_may_be_given_as_raw_lines():
     ]
 
 
-def test_the_head_of_a_unified_diff_is_no_change_of_the_file():
+def test_unified_diff_headers_are_ignored():
     patch = """*** Begin Patch
 *** Update File: a
 --- a/a
@@ -87,7 +87,7 @@ def test_the_head_of_a_unified_diff_is_no_change_of_the_file():
     assert parse_patch(patch)[0].hunks == [hunk]
 
 
-def test_lines_of_a_file_that_look_like_markers_are_lines():
+def test_file_lines_that_look_like_markers_are_kept():
     patch = """*** Begin Patch
 *** Update File: doc.md
  *** Begin Patch
@@ -111,7 +111,7 @@ def test_lines_of_a_file_that_look_like_markers_are_lines():
         ("*** Begin Patch\n*** Delete File: a\nx y\n", "line 3: `Delete File` takes no lines"),
     ],
 )
-def test_what_is_no_patch_is_refused_with_its_line(text, words):
+def test_invalid_patch_is_rejected_with_line(text, words):
     with pytest.raises(ValueError) as refusal:
         parse_patch(text)
 
@@ -160,7 +160,7 @@ def written(operation: PatchOperation) -> str:
 
 @settings(max_examples=size(50, 150), deadline=None)
 @given(st.lists(operations, min_size=1, max_size=4))
-def test_what_was_written_down_is_read_back(operations):
+def test_written_patch_is_parsed_back(operations):
     text = "\n".join(["*** Begin Patch", *map(written, operations), "*** End Patch"])
 
     assert [without_blank_tails(each) for each in parse_patch(text)] == [
@@ -194,7 +194,7 @@ pieces = st.sampled_from(
 
 @settings(max_examples=size(66, 200), deadline=None)
 @given(st.one_of(st.text(max_size=80), st.lists(pieces | st.text(max_size=6)).map("\n".join)))
-def test_any_text_is_a_patch_or_refused_with_words(text):
+def test_any_text_is_parsed_or_rejected_with_message(text):
     try:
         assert parse_patch(text)
     except ValueError as error:

@@ -38,7 +38,7 @@ def ask(tmp_path):
     return call
 
 
-async def test_several_questions_are_answered_each_in_words(ask):
+async def test_several_questions_are_answered_in_text(ask):
     user = ScriptedUser(
         QuestionAnswer(chosen=("Postgres", "Redis")),
         QuestionAnswer(text="as you like"),
@@ -79,7 +79,7 @@ async def test_several_questions_are_answered_each_in_words(ask):
     assert user.asked[1] == Question(question="Which name?")
 
 
-async def test_a_person_who_would_rather_not_say_is_an_answer(ask):
+async def test_cancelled_question_is_normal_result(ask):
     result = await ask(ScriptedUser(None), {"questions": [{"question": "Why?"}]})
     assert "cancelled the question" in result.text
     assert (result.is_error, result.details["answered"]) == (False, False)
@@ -97,13 +97,13 @@ async def test_a_person_who_would_rather_not_say_is_an_answer(ask):
         {"questions": [{"text": "Which?"}]},
     ],
 )
-async def test_one_question_may_be_put_in_many_ways(ask, arguments):
+async def test_single_question_is_accepted_in_many_forms(ask, arguments):
     user = ScriptedUser(QuestionAnswer(text="that"))
     assert (await ask(user, arguments)).text.endswith("in their own words: that")
     assert user.asked == [Question(question="Which?")]
 
 
-async def test_options_and_switches_of_other_agents_are_understood(ask):
+async def test_option_and_flag_names_of_other_agents_are_accepted(ask):
     user = ScriptedUser(QuestionAnswer(chosen=("b",)))
     await ask(
         user,
@@ -124,7 +124,7 @@ async def test_options_and_switches_of_other_agents_are_understood(ask):
     ]
 
 
-async def test_without_options_there_is_always_room_for_words(ask):
+async def test_question_without_options_always_allows_free_text(ask):
     user = ScriptedUser(QuestionAnswer(text="x"))
     await ask(user, {"questions": [{"question": "Which?", "custom": False}]})
     assert user.asked[0].is_open
@@ -133,12 +133,12 @@ async def test_without_options_there_is_always_room_for_words(ask):
 @pytest.mark.parametrize(
     "questions", [[], [{"question": " "}], [{"question": "x"}] * 5, [{"question": "x" * 1001}]]
 )
-async def test_what_nobody_could_answer_is_refused(ask, questions):
+async def test_invalid_questions_are_rejected(ask, questions):
     with pytest.raises(InvalidArguments):
         await ask(ScriptedUser(), {"questions": questions})
 
 
-async def test_too_many_options_are_refused_and_nobody_is_asked(ask):
+async def test_too_many_options_are_error_without_asking(ask):
     user = ScriptedUser()
     options = [str(number) for number in range(13)]
     result = await ask(user, {"question": "Which?", "options": options})
@@ -146,7 +146,7 @@ async def test_too_many_options_are_refused_and_nobody_is_asked(ask):
     assert user.asked == []
 
 
-async def test_an_abort_takes_the_question_back(ask):
+async def test_abort_cancels_question(ask):
     waiting, taken_back = asyncio.Event(), []
 
     async def user(questions):
@@ -164,12 +164,12 @@ async def test_an_abort_takes_the_question_back(ask):
     assert taken_back == [[Question(question="Which?")]]
 
 
-def test_h11_where_nobody_can_be_asked_there_is_no_such_tool(tmp_path):
+def test_h11_question_tool_is_not_offered_if_nobody_can_be_asked(tmp_path):
     services = ToolServices(files=Workspace([tmp_path], tmp_path))
     assert Toolbox([TOOL], services, "/").names == ()
 
 
-async def test_h11_a_call_all_the_same_is_answered_at_once(tmp_path):
+async def test_h11_question_call_without_user_is_answered_at_once(tmp_path):
     services = ToolServices(files=Workspace([tmp_path], tmp_path))
     bound = Toolbox([TOOL], ToolServices(files=services.files, ask=ScriptedUser()), "/")
     (tool,) = bound.loop_tools
@@ -180,7 +180,7 @@ async def test_h11_a_call_all_the_same_is_answered_at_once(tmp_path):
     assert "Decide yourself" in result.text
 
 
-def test_it_waits_as_long_as_it_takes_and_asks_for_nothing(tmp_path):
+def test_question_has_no_timeout_and_claims_no_permission(tmp_path):
     assert (TOOL.timeout_s, TOOL.mode, TOOL.needs) == (0.0, "sequential", ("ask",))
     services = ToolServices(files=Workspace([tmp_path], tmp_path), ask=ScriptedUser())
     (tool,) = Toolbox([TOOL], services, "/").loop_tools

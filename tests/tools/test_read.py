@@ -19,7 +19,7 @@ def looking(tools, tmp_path):
     return tools
 
 
-async def test_d01_a_header_then_numbered_lines(tools):
+async def test_d01_read_shows_header_and_numbered_lines(tools):
     tools.put("a.txt", "one\ntwo\nthree\n")
 
     assert await tools.text("read", path="a.txt") == (
@@ -27,7 +27,7 @@ async def test_d01_a_header_then_numbered_lines(tools):
     )
 
 
-async def test_numbers_are_aligned_to_the_right(tools):
+async def test_line_numbers_are_right_aligned(tools):
     tools.put("a.txt", "x\n" * 12)
 
     lines = (await tools.text("read", path="a.txt", offset=9, limit=2)).split("\n")
@@ -37,44 +37,44 @@ async def test_numbers_are_aligned_to_the_right(tools):
     assert "offset=11" in lines[-1]
 
 
-async def test_d03_an_offset_behind_the_end_says_how_many_lines_there_are(tools):
+async def test_d03_offset_past_end_error_gives_line_count(tools):
     tools.put("a.txt", "x\n" * 10)
 
     assert "10 lines" in await tools.refusal("read", path="a.txt", offset=20)
 
 
-async def test_d05_a_missing_file_names_one_like_it(tools):
+async def test_d05_missing_file_error_suggests_similar_name(tools):
     tools.put("src/parser.py", "")
 
     assert "`parser.py`" in await tools.refusal("read", path="src/parserr.py")
 
 
-async def test_a_withheld_name_is_not_suggested(tools):
+async def test_withheld_file_is_not_suggested(tools):
     tools.put("secrets.txt", "")
     tools.workspace.withheld = lambda real: real.endswith("secrets.txt")
 
     assert await tools.refusal("read", path="secret.txt") == "secret.txt does not exist."
 
 
-async def test_d09_a_folder_leads_to_list_dir(tools):
+async def test_d09_read_of_folder_suggests_list_dir(tools):
     tools.put("src/x", "")
 
     assert "list_dir" in await tools.refusal("read", path="src")
 
 
-async def test_d63_a_name_of_one_character_is_a_name(tools):
+async def test_d63_path_of_one_character_is_read(tools):
     tools.put("a", "x")
 
     assert "1: x" in await tools.text("read", path="a")
 
 
-async def test_an_empty_file_is_said_to_be_empty(tools):
+async def test_empty_file_is_reported_as_empty(tools):
     tools.put("a", "")
 
     assert "empty" in await tools.text("read", path="a")
 
 
-async def test_2000_lines_at_once_and_how_to_go_on(tools):
+async def test_read_shows_2000_lines_and_next_offset(tools):
     tools.put("a", "x\n" * 2500)
 
     text = await tools.text("read", path="a")
@@ -83,7 +83,7 @@ async def test_2000_lines_at_once_and_how_to_go_on(tools):
     assert "offset=2001" in text
 
 
-async def test_a_long_line_is_cut_visibly(tools):
+async def test_long_line_is_truncated_with_note(tools):
     tools.put("a", "x" * 20_000 + "\nnext")
 
     first, second, _, note = (await tools.text("read", path="a")).split("\n")[2:6]
@@ -93,7 +93,7 @@ async def test_a_long_line_is_cut_visibly(tools):
     assert "sed -n 1p FILE | cut -b16385-" in note
 
 
-async def test_many_long_lines_do_not_add_up_without_end(tools):
+async def test_read_of_many_long_lines_is_limited(tools):
     tools.put("a", ("x" * 10_000 + "\n") * 100)
 
     text = await tools.text("read", path="a")
@@ -114,7 +114,7 @@ async def test_many_long_lines_do_not_add_up_without_end(tools):
         ("Привет, мир".encode("cp1251"), "`iconv`"),
     ],
 )
-async def test_binary_content_is_refused_with_its_kind(tools, content, words):
+async def test_binary_file_is_refused_with_its_kind(tools, content, words):
     tools.put("odd", content)
 
     assert words in await tools.refusal("read", path="odd")
@@ -129,7 +129,7 @@ async def test_binary_content_is_refused_with_its_kind(tools, content, words):
         (b"RIFF\0\0\0\0WEBPVP8 ", "image/webp", "a.x: WebP picture, 16 B"),
     ],
 )
-async def test_s26_a_picture_is_shown_as_it_is(looking, tmp_path, content, media_type, words):
+async def test_s26_image_is_returned_as_image_block(looking, tmp_path, content, media_type, words):
     looking.put("a.x", content)
 
     result = await looking.call("read", path="a.x")
@@ -142,7 +142,7 @@ async def test_s26_a_picture_is_shown_as_it_is(looking, tmp_path, content, media
     assert (tmp_path / "assets" / picture.asset_id).read_bytes() == content
 
 
-async def test_s26_a_pdf_is_shown_as_it_is_with_its_name(looking, tmp_path):
+async def test_s26_pdf_is_returned_as_document_block_with_name(looking, tmp_path):
     looking.put("docs/a.pdf", b"%PDF-1.7\n")
 
     text, document = (await looking.call("read", path="docs/a.pdf")).content
@@ -156,13 +156,13 @@ async def test_s26_a_pdf_is_shown_as_it_is_with_its_name(looking, tmp_path):
 @pytest.mark.parametrize(
     ("content", "limit"), [(PNG + bytes(5 << 20), "5 MiB"), (b"%PDF-" + bytes(20 << 20), "20 MiB")]
 )
-async def test_what_services_do_not_take_is_refused_with_the_limit(looking, content, limit):
+async def test_image_or_pdf_above_size_limit_is_refused(looking, content, limit):
     looking.put("large", content)
 
     assert f"at most {limit}" in await looking.refusal("read", path="large")
 
 
-async def test_text_that_is_no_utf8_is_shown_with_a_note(tools):
+async def test_text_that_is_not_utf8_is_shown_with_note(tools):
     tools.put("latin", "Grüße\nJürgen €\n".encode("cp1252"))
 
     lines = (await tools.text("read", path="latin")).split("\n")
@@ -177,20 +177,20 @@ async def test_text_that_is_no_utf8_is_shown_with_a_note(tools):
     assert "UTF-8" in refusal
 
 
-async def test_a_mark_at_the_beginning_is_no_text(tools):
+async def test_byte_order_mark_is_not_shown(tools):
     tools.put("a", "\ufeffone\n".encode())
 
     assert (await tools.text("read", path="a")).split("\n")[2:] == ["1: one"]
 
 
-async def test_a_line_cut_in_a_character_is_utf8_all_the_same(tools):
+async def test_line_truncated_inside_character_is_still_utf8(tools):
     tools.put("a", "x" + "é" * 20_000)
 
     assert "Not UTF-8" not in await tools.text("read", path="a")
 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-32"])
-async def test_wide_text_is_known_to_edit_as_read_and_refused(tools, encoding):
+async def test_utf16_and_utf32_text_is_readable_but_not_editable(tools, encoding):
     tools.put("wide", "ein Wort".encode(encoding))
 
     assert f"({encoding.upper()}; `edit` refuses it.)" in await tools.text("read", path="wide")
@@ -198,19 +198,19 @@ async def test_wide_text_is_known_to_edit_as_read_and_refused(tools, encoding):
     assert "UTF-8" in refusal or "UTF-16" in refusal
 
 
-async def test_utf16_with_its_mark_is_shown_as_text(tools):
+async def test_utf16_text_with_byte_order_mark_is_shown(tools):
     tools.put("wide", "eins\r\nzwei\r\n".encode("utf-16"))
 
     assert "1: eins\n2: zwei" in await tools.text("read", path="wide")
 
 
 @pytest.mark.parametrize("path", ["a\0b", "", "\udc80"])
-def test_a_path_no_file_can_have_is_refused_with_the_arguments(tools, path):
+def test_invalid_path_is_argument_error(tools, path):
     with pytest.raises(ValueError, match="`path`"):
         tools.toolbox.validate(tools.tool("read"), {"path": path})
 
 
-async def test_a_piece_of_a_50_mb_file_comes_quickly(tools):
+async def test_read_in_50_mb_file_takes_less_than_2_s(tools):
     tools.put("big", b"0123456789abcde\n" * (50 * 65536))
     began = time.perf_counter()
 

@@ -43,7 +43,7 @@ def required_ripgrep():
     return find_ripgrep([]) or pytest.skip("needs ripgrep")
 
 
-async def test_d37_200_lines_of_300_matches_and_the_real_count(searching):
+async def test_d37_grep_shows_200_of_300_matches_and_real_count(searching):
     searching.put("a", "hit\n" * 300)
     searching.put("b", "miss\n")
 
@@ -56,7 +56,7 @@ async def test_d37_200_lines_of_300_matches_and_the_real_count(searching):
 
 
 @pytest.mark.parametrize("program", ["ripgrep", "python"])
-async def test_a_sandbox_hides_nothing_from_a_search_that_was_approved(tmp_path, program):
+async def test_sandbox_does_not_hide_files_from_approved_search(tmp_path, program):
     ripgrep = required_ripgrep() if program == "ripgrep" else None
     home = Path(sys.prefix).parent
     project = SandboxProfile(roots=(str(tmp_path),), home=str(home))
@@ -82,7 +82,7 @@ async def test_a_sandbox_hides_nothing_from_a_search_that_was_approved(tmp_path,
     assert names == [1]
 
 
-async def test_a_search_whose_program_breaks_off_says_so(tools, tmp_path):
+async def test_failing_ripgrep_is_error_with_its_message(tools, tmp_path):
     broken = tmp_path / "rg"
     broken.write_text("#!/bin/sh\necho no memory >&2\nexit 1\n")
     broken.chmod(0o755)
@@ -92,19 +92,19 @@ async def test_a_search_whose_program_breaks_off_says_so(tools, tmp_path):
     assert "failed: no memory" in await tools.refusal("grep", pattern="hit")
 
 
-async def test_an_empty_line_has_no_edge_of_a_word(searching):
+async def test_empty_line_has_no_word_boundary(searching):
     searching.put("a", "\n")
 
     assert "1 match " in await searching.text("grep", pattern=r"\B")
 
 
-async def test_d39_no_match_is_no_error(searching):
+async def test_d39_grep_without_match_is_no_error(searching):
     searching.put("a", "x")
 
     assert "No matches" in await searching.text("grep", pattern="y")
 
 
-async def test_d41_an_include_matches_paths_at_any_depth(searching):
+async def test_d41_include_matches_paths_at_any_depth(searching):
     for path in ("src/a.py", "src/deep/er/b.py", "src/c.txt", "other/d.py"):
         searching.put(path, "hit\n")
 
@@ -113,13 +113,13 @@ async def test_d41_an_include_matches_paths_at_any_depth(searching):
     assert text.split("\n")[1:] == ["src/a.py:1:hit", "src/deep/er/b.py:1:hit"]
 
 
-async def test_an_include_without_a_slash_matches_names(searching):
+async def test_include_without_slash_matches_names(searching):
     searching.put("src/deep/a.py", "hit\n")
 
     assert "src/deep/a.py:1:hit" in await searching.text("grep", pattern="hit", include="*.py")
 
 
-async def test_d43_hidden_files_are_searched_only_when_asked(searching):
+async def test_d43_hidden_files_are_searched_only_on_request(searching):
     searching.put(".env", "KEY=1\n")
     searching.put(".git/config", "KEY=2\n")
 
@@ -128,7 +128,7 @@ async def test_d43_hidden_files_are_searched_only_when_asked(searching):
     assert ".git" not in await searching.text("grep", pattern="KEY", include_hidden=True)
 
 
-async def test_context_lines_and_a_gap_between_groups(searching):
+async def test_context_lines_are_shown_with_separator_between_groups(searching):
     searching.put("a", "1\nhit\n3\n4\n5\nhit\n7\n")
 
     text = await searching.text("grep", pattern="hit", context_lines=1)
@@ -144,22 +144,22 @@ async def test_context_lines_and_a_gap_between_groups(searching):
     ]
 
 
-async def test_one_file_may_be_searched(searching):
+async def test_grep_searches_single_file(searching):
     searching.put("-odd name", "hit\n")
 
     assert "-odd name:1:hit" in await searching.text("grep", pattern="hit", path="-odd name")
 
 
-async def test_a_bad_expression_is_refused_with_its_place(searching):
+async def test_invalid_pattern_error_gives_position(searching):
     assert "position 0" in await searching.refusal("grep", pattern="(x")
 
 
 @pytest.mark.parametrize("pattern", [r"(?=x)", r"(a)\1", r"(?<!x)y", r"(?P=n)"])
-async def test_what_only_one_program_knows_is_refused(searching, pattern):
+async def test_pattern_not_supported_by_both_engines_is_refused(searching, pattern):
     assert "does not know" in await searching.refusal("grep", pattern=pattern)
 
 
-async def test_files_withheld_by_rules_are_not_searched(searching):
+async def test_withheld_files_are_not_searched(searching):
     searching.put("open", "hit\n")
     secret = searching.put("secret", "hit\n")
     searching.workspace.withheld = lambda real: real == str(secret)
@@ -170,7 +170,7 @@ async def test_files_withheld_by_rules_are_not_searched(searching):
     assert "left out" in text
 
 
-async def test_c21_a_denied_file_shows_up_in_no_search(searching):
+async def test_c21_denied_file_is_in_no_search_result(searching):
     searching.put(".env", "KEY=hit\n")
     searching.put("hidden/.env", "KEY=hit\n")
     searching.put("a", "hit\n")
@@ -184,7 +184,7 @@ async def test_c21_a_denied_file_shows_up_in_no_search(searching):
     assert "1 file left out" in text
 
 
-async def test_links_are_not_followed(searching):
+async def test_grep_does_not_follow_symlinks(searching):
     outside = searching.folder.parent / "outside"
     outside.mkdir()
     (outside / "a").write_text("hit\n")
@@ -194,7 +194,7 @@ async def test_links_are_not_followed(searching):
     assert "No matches" in await searching.text("grep", pattern="hit")
 
 
-async def test_long_lines_are_cut_visibly(searching):
+async def test_long_matching_lines_are_truncated(searching):
     searching.put("a", "hit" + "x" * 10_000 + "\n")
 
     lines = (await searching.text("grep", pattern="hit")).split("\n")
@@ -204,7 +204,7 @@ async def test_long_lines_are_cut_visibly(searching):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs a limit on memory")
-async def test_a_file_of_one_endless_line_is_not_read_into_memory(searching, monkeypatch):
+async def test_file_with_one_huge_line_is_not_read_into_memory(searching, monkeypatch):
     for name in ("RIPGREP_BYTES", "OWN_BYTES"):
         monkeypatch.setattr(f"dirge_py.tools.search.lines.{name}", 32 << 20)
     searching.put("large", "x" * (40 << 20))
@@ -214,7 +214,7 @@ async def test_a_file_of_one_endless_line_is_not_read_into_memory(searching, mon
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs a limit on memory")
-async def test_a_large_file_of_ordinary_lines_is_searched_in_little_memory(tools, monkeypatch):
+async def test_large_file_is_searched_with_little_memory(tools, monkeypatch):
     use(tools, required_ripgrep())
     monkeypatch.setattr("dirge_py.tools.search.lines.RIPGREP_BYTES", 32 << 20)
     tools.put("large", ("x" * 1023 + "\n") * (40 << 10) + "hit\n")
@@ -222,7 +222,7 @@ async def test_a_large_file_of_ordinary_lines_is_searched_in_little_memory(tools
     assert "large:40961:hit" in await tools.text("grep", pattern="^hit$", path="large")
 
 
-async def test_files_too_large_to_search_are_named_and_can_be_searched_alone(searching):
+async def test_too_large_files_are_named_and_can_be_searched_alone(searching):
     searching.put("small", "hit\n")
     searching.put("large", "hit\n" + "x" * (10 << 20))
 
@@ -233,14 +233,14 @@ async def test_files_too_large_to_search_are_named_and_can_be_searched_alone(sea
     assert "large:1:hit" in await searching.text("grep", pattern="^hit", path="large")
 
 
-async def test_more_matches_than_can_be_counted_are_no_short_answer(searching, monkeypatch):
+async def test_too_many_matches_to_count_is_error(searching, monkeypatch):
     monkeypatch.setattr("dirge_py.processes.output.MAX_FILE_BYTES", 100_000)
     searching.put("a", "hit\n" * 2000)
 
     assert "Narrow" in await searching.refusal("grep", pattern="hit")
 
 
-async def test_searching_can_be_aborted(searching):
+async def test_search_can_be_aborted(searching):
     searching.put("a", "a" * 40 + "\n")
     use(searching, None)
     running = asyncio.ensure_future(searching.call("grep", pattern=r"(a|a)*b"))
@@ -276,7 +276,7 @@ PATTERNS = [
 ]
 
 
-async def test_results_are_the_same_with_and_without_ripgrep(tools):
+async def test_results_are_equal_with_and_without_ripgrep(tools):
     ripgrep = required_ripgrep()
     tools.put("a.txt", "hit\r\nx hit x\r\n\r\nfoo() {\r\n}")
     tools.put("bom.txt", b"\xef\xbb\xbfx first\nABC 12 {}\n")
@@ -319,9 +319,7 @@ CONTENTS = st.lists(
 
 @settings(max_examples=12, deadline=None)
 @given(EXPRESSIONS, st.lists(CONTENTS, min_size=1, max_size=6), st.integers(0, 2))
-def test_any_pattern_finds_the_same_in_any_files_with_and_without_ripgrep(
-    expression, contents, context
-):
+def test_any_pattern_gives_equal_results_with_and_without_ripgrep(expression, contents, context):
     ripgrep = required_ripgrep()
     # Of a line that ends with several CRs ripgrep itself says now this, now that.
     assume(not any(b"\r\r" in content for content in contents))
@@ -344,7 +342,7 @@ def test_any_pattern_finds_the_same_in_any_files_with_and_without_ripgrep(
         assert found(ripgrep) == found(None)
 
 
-async def test_d45_the_newest_of_all_comes_first(tools):
+async def test_d45_glob_lists_newest_files_first(tools):
     for number in range(499):
         os.utime(tools.put(f"d{number % 7}/{number}.txt", ""), (number, number))
     os.utime(tools.put("zz/newest.txt", ""), (10_000, 10_000))
@@ -356,11 +354,11 @@ async def test_d45_the_newest_of_all_comes_first(tools):
     assert "300 more" in lines[-1]
 
 
-async def test_no_file_is_a_sentence(tools):
+async def test_glob_without_match_is_message(tools):
     assert "No files match" in await tools.text("glob", pattern="*.nothing")
 
 
-async def test_ignored_files_are_left_out(tools):
+async def test_glob_omits_ignored_files(tools):
     tools.put(".git/HEAD", "")
     tools.put(".git/info/exclude", "excluded\n")
     tools.put(".gitignore", "*.log\nbuild/\n!keep.log\n")
@@ -378,13 +376,13 @@ async def test_ignored_files_are_left_out(tools):
     assert "build/c" in await tools.text("glob", pattern="*", path="build")
 
 
-async def test_a_pattern_with_a_dot_finds_hidden_files(tools):
+async def test_glob_pattern_with_dot_finds_hidden_files(tools):
     tools.put(".github/workflows/ci.yml", "")
 
     assert ".github/workflows/ci.yml" in await tools.text("glob", pattern=".github/**/*.yml")
 
 
-async def test_d47_200_of_250_entries_and_the_count_of_the_rest(tools):
+async def test_d47_list_dir_shows_200_of_250_entries_and_count_of_others(tools):
     for number in range(249):
         tools.put(f"f{number:03}", "xx")
     (tools.folder / "sub").mkdir()
@@ -396,7 +394,7 @@ async def test_d47_200_of_250_entries_and_the_count_of_the_rest(tools):
     assert lines[-1] == "… 50 more; continue with offset=200."
 
 
-async def test_the_rest_of_a_folder_can_be_listed(tools):
+async def test_list_dir_continues_at_offset(tools):
     for number in range(250):
         tools.put(f"f{number:03}", "")
 
@@ -407,7 +405,7 @@ async def test_the_rest_of_a_folder_can_be_listed(tools):
     assert "250 entries" in await tools.refusal("list_dir", offset=250)
 
 
-async def test_withheld_files_are_in_no_listing(tools):
+async def test_list_dir_omits_withheld_files(tools):
     tools.put("open", "")
     tools.put("secret", "")
     tools.workspace.withheld = lambda real: real.endswith("/secret")
@@ -418,7 +416,7 @@ async def test_withheld_files_are_in_no_listing(tools):
     assert lines[2].startswith("(1 file left out")
 
 
-async def test_names_that_are_no_utf8_can_be_sent(tools):
+async def test_names_that_are_not_utf8_are_shown(tools):
     (tools.folder / os.fsdecode(b"caf\xe9")).write_text("hit\n")
 
     for text in (
@@ -429,7 +427,7 @@ async def test_names_that_are_no_utf8_can_be_sent(tools):
         assert "caf\ufffd" in text
 
 
-async def test_a_file_is_no_folder_to_list(tools):
+async def test_list_dir_of_file_is_error(tools):
     tools.put("a", "")
 
     assert "`read`" in await tools.refusal("list_dir", path="a")
@@ -437,7 +435,7 @@ async def test_a_file_is_no_folder_to_list(tools):
 
 
 @pytest.mark.parametrize("tool", ["grep", "glob"])
-def test_searches_claim_reading_the_folder(tools, tool):
+def test_grep_and_glob_claim_reading_folder(tools, tool):
     claims = tools.toolbox.claims(tool, {"pattern": "x", "path": "src"})
 
     assert claims == [Claim("read", f"{tools.folder}/src")]
@@ -464,11 +462,11 @@ def test_searches_claim_reading_the_folder(tools, tool):
         ("[", "[", True),
     ],
 )
-def test_globs(pattern, path, fits):
+def test_path_matcher_matches_globs(pattern, path, fits):
     assert path_matcher(pattern)(path) is fits
 
 
-def test_a_row_of_stars_takes_no_time():
+def test_glob_with_many_stars_is_fast():
     began = time.perf_counter()
 
     assert not path_matcher("*a" * 30 + "*b")("a" * 250)
@@ -477,7 +475,7 @@ def test_a_row_of_stars_takes_no_time():
 
 
 @pytest.mark.parametrize("place", ["on PATH", "beside our Python"])
-async def test_a_ripgrep_of_the_workspace_is_never_started(tools, monkeypatch, place):
+async def test_ripgrep_inside_workspace_is_never_started(tools, monkeypatch, place):
     program = tools.put("bin/rg", "#!/bin/sh\ntouch was-here\n")
     program.chmod(0o755)
     tools.put("a", "hit\n")

@@ -49,7 +49,7 @@ def item(item_id, text="do it", status="pending"):
     return {"id": item_id, "text": text, "status": status}
 
 
-async def test_a_list_is_replaced_and_shown(driver):
+async def test_todo_list_is_replaced_and_shown(driver):
     shown = await driver.text(
         item("1", "read", "done"), item("2", "write", "in_progress"), item("3")
     )
@@ -63,13 +63,13 @@ async def test_a_list_is_replaced_and_shown(driver):
     assert await driver.text() == "The todo list is empty."
 
 
-async def test_without_arguments_it_shows_the_list(driver):
+async def test_todo_without_arguments_shows_list(driver):
     await driver.text(item("1"))
     assert (await driver.call()).text == "1 item: 1 pending.\n[ ] 1: do it"
     assert len(driver.stored) == 1
 
 
-async def test_merging_changes_what_is_given_appends_what_is_new_and_keeps_the_rest(driver):
+async def test_todo_merge_updates_given_adds_new_and_keeps_other_items(driver):
     await driver.text(item("1", "read"), item("2", "write"))
     await driver.text({"id": "1", "status": "done"}, {"id": "3", "text": "send"}, merge=True)
     assert driver.list.items == (
@@ -81,7 +81,7 @@ async def test_merging_changes_what_is_given_appends_what_is_new_and_keeps_the_r
     assert driver.list.items[1] == TodoItem(id="2", text="write it all")
 
 
-async def test_bad_ids_are_named_and_nothing_changes(driver):
+async def test_invalid_ids_are_named_and_list_is_unchanged(driver):
     await driver.text(item("1"))
     before = driver.list.items
     assert "`7`, `8`" in await driver.refusal({"id": "7"}, {"id": "8", "text": " "}, merge=True)
@@ -92,11 +92,11 @@ async def test_bad_ids_are_named_and_nothing_changes(driver):
     assert driver.list.items == before
 
 
-async def test_merging_into_an_empty_list_says_that_it_is_empty(driver):
+async def test_merge_into_empty_list_says_list_is_empty(driver):
     assert "The list is empty." in await driver.refusal({"id": "1", "status": "done"}, merge=True)
 
 
-async def test_more_than_one_in_progress_is_advised_against(driver):
+async def test_several_items_in_progress_give_advice(driver):
     assert "More than one" not in await driver.text(item("1", status="in_progress"))
     text = await driver.text(item("2", status="in_progress"), merge=True)
     assert text.endswith(
@@ -104,7 +104,7 @@ async def test_more_than_one_in_progress_is_advised_against(driver):
     )
 
 
-async def test_other_spellings_are_understood(driver):
+async def test_argument_names_of_other_agents_are_accepted(driver):
     await driver.call(todos=[{"id": 1, "content": "read", "status": "Completed"}])
     await driver.call(todos=[{"content": "read", "status": "completed"}])  # numbered from 1
     await driver.call(tasks=[{"id": 2, "title": "b", "state": "in-progress"}], merge=True)
@@ -128,13 +128,13 @@ async def test_other_spellings_are_understood(driver):
         {"item": []},
     ],
 )
-async def test_what_does_not_fit_is_refused_with_the_arguments(driver, arguments):
+async def test_invalid_arguments_are_rejected(driver, arguments):
     with pytest.raises(ValueError, match="`todo`"):
         await driver.call(**arguments)
     assert driver.stored == []
 
 
-async def test_d59_more_than_fifty_items_are_refused_and_change_nothing(driver):
+async def test_d59_more_than_fifty_items_are_refused_and_list_is_unchanged(driver):
     await driver.text(*(item(number) for number in range(1, 51)))
     with pytest.raises(ValueError, match="at most 50"):
         await driver.call(items=[item(number) for number in range(1, 52)])
@@ -142,7 +142,7 @@ async def test_d59_more_than_fifty_items_are_refused_and_change_nothing(driver):
     assert (len(driver.list.items), len(driver.stored)) == (50, 1)
 
 
-async def test_every_change_is_stored_once_and_can_be_loaded(driver):
+async def test_todo_change_is_stored_once_and_can_be_loaded(driver):
     await driver.text(item("1", "read", "done"), item("2"))
     await driver.text(item("1", "read", "done"), item("2"))
     assert driver.stored == [[item("1", "read", "done"), item("2")]]
@@ -151,12 +151,12 @@ async def test_every_change_is_stored_once_and_can_be_loaded(driver):
     assert again.items == driver.list.items
 
 
-async def test_the_result_carries_the_items_for_the_screen(driver):
+async def test_todo_result_details_contain_items(driver):
     result = await driver.call(items=[item("1")])
     assert result.details == {"outcome": "ok", "items": [item("1")]}
 
 
-def test_open_items_begin_with_what_is_in_progress():
+def test_open_items_start_with_item_in_progress():
     todo = TodoList()
     todo.put(
         [
@@ -168,11 +168,11 @@ def test_open_items_begin_with_what_is_in_progress():
     assert todo.open_items() == ["c", "a"]
 
 
-def test_its_claim_is_of_no_consequence(driver):
+def test_todo_claims_meta_operation(driver):
     assert driver.tool.claims({}) == [Claim("meta", "todo")]
 
 
-def test_without_a_list_it_is_not_offered(tmp_path):
+def test_todo_tool_is_not_offered_without_list(tmp_path):
     assert Toolbox([TOOL], ToolServices(files=Workspace([tmp_path], tmp_path)), "/").names == ()
 
 
@@ -188,7 +188,7 @@ JSON = st.recursive(
 
 @settings(max_examples=size(33, 100))
 @given(JSON)
-def test_anything_stored_can_be_loaded(stored):
+def test_any_stored_value_can_be_loaded(stored):
     received = []
     todo = TodoList(on_change=received.append)
     todo.load(stored)
@@ -199,7 +199,7 @@ def test_anything_stored_can_be_loaded(stored):
     assert len({each.id for each in todo.items}) == len(todo.items)
 
 
-def test_a_list_that_was_given_is_nothing_the_model_left_open_until_it_takes_it_up() -> None:
+def test_seeded_list_has_no_open_items_until_model_updates_it() -> None:
     todo = TodoList()
     item = TodoItem(id="1", text="a")
     todo.give([item])

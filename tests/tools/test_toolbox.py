@@ -27,7 +27,7 @@ NOT_TOOLS = {
 }
 
 
-def test_every_tool_is_a_file_with_its_text_beside_it():
+def test_every_tool_is_a_module_listed_by_name():
     folder = Path(toolbox.__file__).parent
     modules = {file.stem for file in folder.glob("*.py")} - NOT_TOOLS
 
@@ -35,7 +35,7 @@ def test_every_tool_is_a_file_with_its_text_beside_it():
     assert [tool.name for tool in toolbox.discover_tools()] == toolbox.tool_names()
 
 
-def test_all_tools_together_are_told_in_10_kb(tools):
+def test_schemas_of_all_tools_fit_in_10_kb(tools):
     told = [
         {"name": tool.name, "description": tool.description, "parameters": tool.parameters}
         for tool in tools.toolbox.loop_tools
@@ -45,7 +45,7 @@ def test_all_tools_together_are_told_in_10_kb(tools):
     assert "title" not in json.dumps(told)
 
 
-def test_a_schema_is_the_same_bytes_every_time(tools):
+def test_tool_schema_serializes_to_same_bytes_every_time(tools):
     again = Toolbox(toolbox.discover_tools(), ToolServices(files=tools.workspace), "/")
 
     for tool in again.loop_tools:
@@ -62,7 +62,7 @@ print(json.dumps([[tool.name, tool.args.model_json_schema()] for tool in discove
 """
 
 
-def test_a103_what_is_told_of_the_tools_does_not_depend_on_hashes():
+def test_a103_tool_schemas_do_not_depend_on_hash_seed():
     told = {
         subprocess.run(
             [sys.executable, "-c", PRINT_SCHEMAS],
@@ -75,25 +75,25 @@ def test_a103_what_is_told_of_the_tools_does_not_depend_on_hashes():
     assert len(told) == 1
 
 
-def test_a_tool_without_its_service_is_not_offered(tools):
+def test_tool_without_its_service_is_not_offered(tools):
     names = Toolbox(toolbox.discover_tools(), ToolServices(files=tools.workspace), "/").names
 
     assert "read" in names
     assert not {"bash", "grep"} & set(names)
 
 
-def test_d61_an_unknown_tool_names_the_nearest(tools):
+def test_d61_unknown_tool_error_suggests_nearest(tools):
     with pytest.raises(UsageError) as caught:
         tools.toolbox.claims("reed", "x")
 
     assert caught.value.hint == "Did you mean `read`?"
 
 
-def test_a_string_fills_the_first_required_field(tools):
+def test_string_arguments_fill_first_required_field(tools):
     assert tools.toolbox.claims("read", "a") == [Claim("read", f"{tools.folder}/a")]
 
 
-def test_wrong_arguments_are_named_with_what_was_expected(tools):
+def test_invalid_arguments_error_lists_problems_and_expected_fields(tools):
     tool = tools.tool("read")
 
     with pytest.raises(ValueError) as caught:
@@ -108,12 +108,12 @@ def test_wrong_arguments_are_named_with_what_was_expected(tools):
     ]
 
 
-def test_a_change_that_cannot_be_made_has_no_preview(tools):
+def test_preview_of_impossible_change_is_file_error(tools):
     with pytest.raises(FileError, match="none"):
         tools.preview("edit", path="none", old_text="a", new_text="b")
 
 
-async def test_an_aborted_call_ends_at_once(tools):
+async def test_aborted_call_ends_at_once(tools):
     tools.put("a", "x")
     tools.signal.abort()
 
@@ -128,7 +128,7 @@ def problems(tools, name, arguments):
     return {(each.path, each.kind) for each in caught.value.problems}
 
 
-def test_wrong_arguments_are_told_with_their_places(tools):
+def test_argument_problems_have_paths(tools):
     assert problems(tools, "read", {"paht": "a", "limit": 0, "offset": "x"}) == {
         (("path",), "missing"),
         (("paht",), "extra"),
@@ -137,7 +137,7 @@ def test_wrong_arguments_are_told_with_their_places(tools):
     }
 
 
-def test_a22_true_is_no_number_and_a_whole_float_is_one(tools):
+def test_a22_bool_is_no_number_and_whole_float_is(tools):
     assert problems(tools, "read", {"path": "a", "limit": True}) == {(("limit",), "type")}
     valid = tools.toolbox.validate(tools.tool("read"), {"path": "a", "limit": 1.0})
     assert valid == {"path": "a", "limit": 1}
@@ -185,14 +185,14 @@ def deep(tools):
         ({"either": [{}]}, {(("either",), "type"), (("either", 0, "n"), "missing")}),
     ],
 )
-def test_places_lead_into_the_arguments_whatever_the_model_is_made_of(deep, arguments, places):
+def test_argument_problem_paths_lead_into_nested_arguments(deep, arguments, places):
     toolbox, tool = deep
     with pytest.raises(InvalidArguments) as caught:
         toolbox.validate(tool, arguments)
     assert {(each.path, each.kind) for each in caught.value.problems} == places
 
 
-async def test_a20_a_tool_that_asks_for_a_retry_is_not_flattened_to_an_error(deep):
+async def test_a20_model_retry_is_raised_unchanged(deep):
     with pytest.raises(ModelRetry, match="deeper"):
         await deep[1].execute("1", {}, AbortSignal(), lambda partial: None)
 
@@ -202,7 +202,7 @@ class Foreign:
     parameters: ClassVar = {"type": "object", "required": ["path"]}
 
 
-def test_a_tool_that_is_not_ours_is_held_to_its_schema(tools):
+def test_foreign_loop_tool_is_validated_by_its_schema(tools):
     assert tools.toolbox.validate(Foreign(), {"path": "a"}) == {"path": "a"}
     with pytest.raises(InvalidArguments, match="`path` is required"):
         tools.toolbox.validate(Foreign(), {})

@@ -89,7 +89,7 @@ def with_extra(arguments: Mapping[str, Any], place: int, name: str, value: Any) 
     st.sampled_from(NAMES.split()) | st.text(min_size=1, max_size=10), VALUES,
 )  # fmt: skip
 @settings(max_examples=size(150, 5000), deadline=None)
-def test_any_property_of_any_changing_call_is_used_or_refused_or_a_decoration(
+def test_unknown_property_of_changing_call_is_used_or_rejected_or_decorative(
     tools: ChangingTools, name: str, place: int, extra: str, value: Any
 ) -> None:
     base = tools.prepared(name, BASES[name])
@@ -121,7 +121,7 @@ def test_any_property_of_any_changing_call_is_used_or_refused_or_a_decoration(
         ("bash", {"cwd": "a", "directory": "b"}),
     ],
 )
-async def test_a_call_with_such_a_property_changes_nothing(tmp_path, name, extra):
+async def test_call_with_unknown_property_changes_nothing(tmp_path, name, extra):
     kit = ChangingTools(tmp_path)
     log = tmp_path / "log.txt"
     log.write_text("old\n")
@@ -138,7 +138,7 @@ async def test_a_call_with_such_a_property_changes_nothing(tmp_path, name, extra
 
 
 @pytest.mark.parametrize("extra", [{"count": 0}, {"occurrence": "last"}, {"position": "before"}])
-async def test_an_edit_is_not_made_elsewhere_than_it_says(tmp_path, extra):
+async def test_edit_with_unknown_position_property_changes_nothing(tmp_path, extra):
     kit = ChangingTools(tmp_path)
     (tmp_path / "a").write_text("one\n")
     edit = {"path": "a", "old_text": "one", "new_text": "two", **extra}
@@ -192,13 +192,13 @@ def count(item: Item) -> str:
         ({"item": {"name": "x"}, "by_shop": {"a": {"name": "y", "amount": 2}}}, "by_shop.a.amount"),
     ],
 )
-def test_a_tool_of_an_embedder_is_held_to_what_its_types_declare(tools, arguments, place):
+def test_unknown_property_of_function_tool_is_rejected_with_path(tools, arguments, place):
     call = tools.prepared("order", arguments, order)
     assert call.problem_text.startswith(f"`order` has no property `{place}`. ")
 
 
 @pytest.mark.parametrize(("reader", "more"), [(look, {"path": "a"}), (count, {})])
-def test_a_tool_that_only_reads_leaves_it_out_and_says_so(tools, reader, more):
+def test_read_only_tool_drops_unknown_property_with_note(tools, reader, more):
     call = tools.prepared(reader.name, {**more, "item": {"name": "x", "amount": 0}}, reader)
     assert call.arguments == {**more, "item": {"name": "x"}}
     assert "ignored `amount`" in call.notes[0]

@@ -36,7 +36,7 @@ async def call(services: ToolServices, **arguments: object):
     return await tool.execute("c", valid, AbortSignal(), lambda partial: None)
 
 
-async def test_hits_are_listed_as_what_strangers_say(tmp_path):
+async def test_websearch_hits_are_quoted_as_untrusted(tmp_path):
     async with serving({"/search": FOUND}) as site:
         result = await call(services_for(tmp_path, site), q="a query", max_results=5)
     assert quotation(result) == (
@@ -45,14 +45,14 @@ async def test_hits_are_listed_as_what_strangers_say(tmp_path):
     assert result.details == {"outcome": "ok", "hits": 2, "untrusted": True}
 
 
-async def test_finding_nothing_says_what_to_try(tmp_path):
+async def test_websearch_without_hits_suggests_other_words(tmp_path):
     async with serving({"/search": '{"results": []}'}) as site:
         result = await call(services_for(tmp_path, site), query="x")
     assert result.text == "searxng found nothing. Try fewer or other words."
     assert not result.is_error
 
 
-async def test_the_claim_is_the_host_of_the_service_and_the_preview_the_query(tmp_path):
+async def test_websearch_claims_service_host_and_previews_query(tmp_path):
     async with serving({}) as site:
         (tool,) = Toolbox([TOOL], services_for(tmp_path, site), "/").loop_tools
         assert tool.claims({"query": "x"}) == [Claim("network", "127.0.0.1")]
@@ -63,7 +63,7 @@ async def test_the_claim_is_the_host_of_the_service_and_the_preview_the_query(tm
     assert site.connections == 0
 
 
-async def test_what_is_missing_is_said(tmp_path):
+async def test_unavailable_websearch_names_missing_key(tmp_path):
     services = services_for(tmp_path, None)
     assert "set BRAVE_API_KEY" in TOOL.unavailable(services)
     assert TOOL.unavailable(ToolServices(files=services.files)) != ""

@@ -22,17 +22,17 @@ fd12:3456::1 fe80::1 fec0::1 ff02::1 ff0e::1 2a00:1450::5efe:7f00:1 2a00:1450::2
 
 
 @pytest.mark.parametrize("text", PUBLIC.split())
-def test_public_addresses_may_be_connected_to(text: str) -> None:
+def test_public_addresses_are_allowed(text: str) -> None:
     assert why_not_public(ip_address(text)) == ""
 
 
 @pytest.mark.parametrize("text", NOT_PUBLIC.split())
-def test_no_other_address_may(text: str) -> None:
+def test_private_and_special_addresses_are_refused(text: str) -> None:
     assert why_not_public(ip_address(text)) != ""
 
 
 @given(st.ip_addresses(v=4))
-def test_what_carries_an_address_is_judged_as_that(address) -> None:
+def test_embedded_ipv4_address_is_judged_like_plain_one(address) -> None:
     number = int(address)
     refused = bool(why_not_public(address))
     for carrier in ("::ffff:0:0", "64:ff9b::"):
@@ -41,7 +41,7 @@ def test_what_carries_an_address_is_judged_as_that(address) -> None:
 
 
 @given(st.ip_addresses())
-def test_only_what_the_standard_library_calls_global_passes_unless_it_carries_one(address) -> None:
+def test_allowed_addresses_are_global_unless_they_embed_ipv4(address) -> None:
     carriers = [
         ip_network(net) for net in ("::ffff:0:0/96", "64:ff9b::/96", "2002::/16", "2001::/32")
     ]

@@ -8,7 +8,7 @@ __all__ = ["product"]
 PAGE = RawReply(body="<title>T</title><p>the page", headers={"content-type": "text/html"})
 
 
-def test_a_page_is_fetched_once_its_host_is_allowed(product: Product) -> None:
+def test_page_is_fetched_only_after_host_is_allowed(product: Product) -> None:
     with FakeService([PAGE]) as site:
         place = f"127.0.0.1:{site.port}"
         product.configure(f'[web]\nprivate_hosts = ["{place}"]\n')
@@ -29,7 +29,7 @@ def test_a_page_is_fetched_once_its_host_is_allowed(product: Product) -> None:
         assert [seen.path for seen in site.requests] == ["/x"]
 
 
-def test_h11_where_nobody_answers_and_nothing_searches_neither_is_offered(product: Product) -> None:
+def test_h11_question_and_websearch_are_not_offered_in_print_mode(product: Product) -> None:
     product.will(ModelReply(calls=[("question", {"questions": "Which?"})]), ModelReply(text="done"))
 
     result = product.run("-p", "ask me")

@@ -95,7 +95,7 @@ async def refusal(site: Site, name: str) -> str:
 
 
 @pytest.mark.parametrize("name", BACKENDS)
-async def test_a_service_is_asked_and_its_answer_read(name: str) -> None:
+async def test_search_request_is_sent_and_hits_are_parsed(name: str) -> None:
     async with serving({BACKENDS[name].path: ANSWERS[name]}) as site:
         assert await search_at(site, name).find("a b&c", 10) == FOUND
         assert await search_at(site, name).find("a b&c", 1) == FOUND[:1]
@@ -103,12 +103,12 @@ async def test_a_service_is_asked_and_its_answer_read(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", BACKENDS)
-async def test_finding_nothing_is_no_error(name: str) -> None:
+async def test_search_without_hits_is_no_error(name: str) -> None:
     async with serving({BACKENDS[name].path: NONE_FOUND[name]}) as site:
         assert await search_at(site, name).find("q", 10) == []
 
 
-async def test_each_service_gets_what_it_documents() -> None:
+async def test_each_search_service_gets_documented_request() -> None:
     seen = {}
     for name, backend in BACKENDS.items():
         async with serving({backend.path: ANSWERS[name]}) as site:
@@ -125,7 +125,7 @@ async def test_each_service_gets_what_it_documents() -> None:
 
 
 @pytest.mark.parametrize("name", ["brave", "exa", "tavily"])
-async def test_a_refused_key_is_told_without_the_key(name: str) -> None:
+async def test_rejected_key_error_does_not_show_key(name: str) -> None:
     body = as_json({"detail": {"error": f"Unauthorized: invalid key {KEY}"}}, status=401)
     async with serving({BACKENDS[name].path: body}) as site:
         words = await refusal(site, name)
@@ -134,12 +134,12 @@ async def test_a_refused_key_is_told_without_the_key(name: str) -> None:
     assert "key and the account" in words
 
 
-async def test_a_searxng_without_json_is_told_what_it_lacks() -> None:
+async def test_searxng_without_json_format_error_names_setting() -> None:
     async with serving({"/search": Reply(status=403, body="<h1>Forbidden</h1>")}) as site:
         assert "put `json` into `search.formats`" in await refusal(site, "searxng")
 
 
-async def test_duckduckgo_wanting_a_person_is_told_as_such() -> None:
+async def test_duckduckgo_challenge_is_reported() -> None:
     challenge = '<form id="challenge-form"><div class="anomaly-modal__modal">Ducks?</div></form>'
     for status in (200, 202):
         async with serving({"/html/": Reply(body=challenge, status=status)}) as site:
@@ -150,7 +150,7 @@ async def test_duckduckgo_wanting_a_person_is_told_as_such() -> None:
 @pytest.mark.parametrize(
     "body", ["", "<p>Welcome</p>", "[]", "null", '{"results": 3}', '{"results": [{"title": "x"}]}']
 )
-async def test_an_answer_that_makes_no_sense_is_told_as_such(name: str, body: str) -> None:
+async def test_unreadable_search_answer_is_error(name: str, body: str) -> None:
     if name == "brave" and body.startswith("{"):
         body = '{"web": {"results": [{}]}}'
     async with serving({BACKENDS[name].path: Reply(body=body)}) as site:
@@ -158,19 +158,19 @@ async def test_an_answer_that_makes_no_sense_is_told_as_such(name: str, body: st
 
 
 @pytest.mark.parametrize("status", [302, 429, 500])
-async def test_other_refusals_are_told_in_words(status: int) -> None:
+async def test_other_search_errors_are_shown_with_status(status: int) -> None:
     async with serving({"/search": Reply(status=status, body="oops")}) as site:
         assert f"answered {status}: oops" in await refusal(site, "tavily")
 
 
-async def test_a_key_does_not_follow_a_redirect() -> None:
+async def test_search_key_is_not_sent_to_redirect_target() -> None:
     async with serving({"/search": ANSWERS["exa"]}) as other, serving({}) as site:
         site.pages["/search"] = moved(f"{other.url}/search", 307)
         assert "set `search_url`" in await refusal(site, "exa")
     assert other.connections == 0
 
 
-async def test_only_addresses_that_can_be_fetched_are_hits() -> None:
+async def test_hits_with_unfetchable_urls_are_dropped() -> None:
     odd = [
         "javascript:alert(1)",
         "http://me@x.example/",
@@ -186,7 +186,7 @@ async def test_only_addresses_that_can_be_fetched_are_hits() -> None:
     assert len(hit.title) == 200
 
 
-async def test_a_service_that_does_not_answer_is_given_up() -> None:
+async def test_slow_search_service_times_out() -> None:
     async with serving({"/search": Reply(body="{", stalls=True)}) as site:
         search = WebSearch(
             BACKENDS["searxng"],

@@ -36,7 +36,7 @@ def opened(config: Config) -> tuple[WebService, list[str]]:
     return web, secrets
 
 
-def test_without_settings_pages_can_be_fetched_and_nothing_searched(loaded: Load) -> None:
+def test_default_settings_allow_fetching_but_not_searching(loaded: Load) -> None:
     web, _ = opened(loaded(""))
     assert web.target("https://docs.example/").host == "docs.example"
     assert web.search is None
@@ -44,20 +44,20 @@ def test_without_settings_pages_can_be_fetched_and_nothing_searched(loaded: Load
 
 
 @pytest.mark.parametrize("op", ["network", "*"])
-def test_where_the_network_is_denied_there_is_no_web(loaded: Load, op: str) -> None:
+def test_deny_rule_for_network_disables_web(loaded: Load, op: str) -> None:
     rule = f'[[permission.rule]]\nop = "{op}"\nmatch = "*"\neffect = '
     assert web_access(loaded(rule + '"deny"'), [].append) is None
     assert web_access(loaded(rule + '"ask"'), [].append) is not None
 
 
-async def test_the_settings_reach_the_requests(loaded: Load) -> None:
+async def test_web_settings_apply_to_requests(loaded: Load) -> None:
     async with serving({"/": Reply(body="x" * 5000, type="text/plain")}) as site:
         web, _ = opened(loaded(f'[web]\nprivate_hosts = ["{site.place}"]\nmax_bytes = 100'))
         page = await web.page(web.target(site.url))
     assert (len(page.text), page.is_whole) == (100, False)
 
 
-async def test_a_search_address_of_ones_own_is_reached_by_searching_only(loaded: Load) -> None:
+async def test_local_search_url_is_reachable_only_by_search(loaded: Load) -> None:
     hit = '{"results": [{"title": "t", "url": "https://a.example/", "content": "c"}]}'
     async with serving({"/search": hit}) as site:
         web, _ = opened(loaded(f'[web]\nsearch = "searxng"\nsearch_url = "{site.url}"'))
@@ -69,7 +69,7 @@ async def test_a_search_address_of_ones_own_is_reached_by_searching_only(loaded:
     assert web.search.host == "127.0.0.1"
 
 
-def test_a_key_is_read_from_the_environment_and_kept_secret(loaded: Load) -> None:
+def test_search_key_is_read_from_environment_and_kept_secret(loaded: Load) -> None:
     usual, secrets = opened(loaded('[web]\nsearch = "brave"', BRAVE_API_KEY="abc-123"))
     assert usual.search is not None
     assert secrets == ["abc-123"]
@@ -78,7 +78,7 @@ def test_a_key_is_read_from_the_environment_and_kept_secret(loaded: Load) -> Non
     assert {"MY_KEY", "BRAVE_API_KEY", "EXA_API_KEY"} <= set(search_key_variables(own))
 
 
-async def test_a_search_service_of_the_world_is_reached_through_the_proxy(loaded: Load) -> None:
+async def test_remote_search_uses_proxy_and_local_search_does_not(loaded: Load) -> None:
     hit = '{"results": [{"title": "t", "url": "https://a.example/"}]}'
     async with serving({"http://s.example/search": hit}) as proxy, serving({"/search": hit}) as own:
         proxied = f'[web]\nproxy = "http://me:geheim@{proxy.place}"\nsearch = "searxng"\n'
@@ -99,7 +99,7 @@ async def test_a_search_service_of_the_world_is_reached_through_the_proxy(loaded
         ('search = "searxng"', "set `search_url`"),
     ],
 )
-def test_what_a_search_service_lacks_is_said(loaded: Load, text: str, words: str) -> None:
+def test_missing_search_setting_is_named(loaded: Load, text: str, words: str) -> None:
     web, _ = opened(loaded(f"[web]\n{text}"))
     assert web.search is None
     assert words in web.search_problem
@@ -116,7 +116,7 @@ def test_what_a_search_service_lacks_is_said(loaded: Load, text: str, words: str
         'proxy = "http://secret@"',
     ],
 )
-def test_a_setting_that_does_not_hold_stops_the_start(loaded: Load, text: str) -> None:
+def test_invalid_web_setting_is_config_error(loaded: Load, text: str) -> None:
     with pytest.raises(ConfigError) as caught:
         opened(loaded(f"[web]\n{text}", BRAVE_API_KEY="abc-123"))
     assert "`[web]`" in str(caught.value) or "`search_url`" in str(caught.value)

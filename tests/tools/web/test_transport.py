@@ -67,7 +67,7 @@ def server_side(certificate: Path, names: list[str]) -> ssl.SSLContext:
     return context
 
 
-async def test_the_address_is_connected_to_and_the_name_is_shown(certificate: Path) -> None:
+async def test_connection_uses_checked_address_and_sends_host_name(certificate: Path) -> None:
     shown: list[str] = []
     names = Names(["127.0.0.1"])
     trust = ssl.create_default_context(cafile=str(certificate))
@@ -81,7 +81,7 @@ async def test_the_address_is_connected_to_and_the_name_is_shown(certificate: Pa
     assert names.asked == ["pinned.example"]
 
 
-async def test_a_certificate_for_another_name_is_refused(certificate: Path) -> None:
+async def test_certificate_for_other_name_is_refused(certificate: Path) -> None:
     trust = ssl.create_default_context(cafile=str(certificate))
     async with serving({"/": "secret"}, tls=server_side(certificate, [])) as site:
         place = f"other.example:{site.port}"
@@ -91,14 +91,14 @@ async def test_a_certificate_for_another_name_is_refused(certificate: Path) -> N
     assert site.requests == []
 
 
-async def test_one_bad_address_among_good_ones_is_enough_to_refuse() -> None:
+async def test_one_private_address_among_public_ones_is_refused() -> None:
     for answer in (["127.0.0.1"], ["93.184.215.14", "10.0.0.1"], ["2606:4700::1", "::1"]):
         reach = DnsGuard(resolve=Names(answer))
         with pytest.raises(ToolFailed, match="not a public address"):
             await reach.addresses(parse_url("http://a.example/"))
 
 
-async def test_an_address_that_cannot_be_connected_to_is_passed_over() -> None:
+async def test_unreachable_address_is_skipped() -> None:
     async with serving({"/": "here"}) as site:
         place = f"two.example:{site.port}"
         names = Names(["127.0.0.2", "127.0.0.1"])
@@ -108,7 +108,7 @@ async def test_an_address_that_cannot_be_connected_to_is_passed_over() -> None:
         )
 
 
-async def test_both_families_of_addresses_are_tried() -> None:
+async def test_ipv4_and_ipv6_addresses_are_tried() -> None:
     if not socket.has_ipv6:
         lacking("IPv6")
     async with serving({"/": "here"}, host="::1") as site:
@@ -120,7 +120,7 @@ async def test_both_families_of_addresses_are_tried() -> None:
         )
 
 
-async def test_proxies_of_the_environment_are_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_proxy_variables_are_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
     async with serving({"/": "direct"}) as site, serving({}) as proxy:
         for name in ("http_proxy", "HTTP_PROXY", "ALL_PROXY", "https_proxy"):
             monkeypatch.setenv(name, proxy.url)
@@ -129,7 +129,7 @@ async def test_proxies_of_the_environment_are_not_used(monkeypatch: pytest.Monke
     assert proxy.connections == 0
 
 
-async def test_a_configured_proxy_is_told_the_name() -> None:
+async def test_configured_proxy_gets_host_name() -> None:
     async with serving({"http://far.example/x": "through"}) as proxy:
         reach = DnsGuard(resolve=Names([]), is_proxied=True)
         body = await body_of(GuardedTransport(reach, proxy=proxy.url), "http://far.example/x")
@@ -137,7 +137,7 @@ async def test_a_configured_proxy_is_told_the_name() -> None:
     assert proxy.requests[0].headers["host"] == "far.example"
 
 
-async def test_a_proxy_is_not_told_what_is_known_to_be_private() -> None:
+async def test_private_hosts_are_not_sent_to_proxy() -> None:
     async with serving({}) as proxy, serving({"/": "own"}) as site:
         transport = GuardedTransport(
             DnsGuard([site.place], resolve=Names(["10.1.1.1"]), is_proxied=True), proxy=proxy.url
@@ -154,7 +154,7 @@ async def test_a_proxy_is_not_told_what_is_known_to_be_private() -> None:
     assert proxy.connections == 0
 
 
-async def test_a_listed_host_is_excepted_only_where_it_is_listed() -> None:
+async def test_private_host_exception_applies_only_to_listed_host_and_port() -> None:
     with_port = DnsGuard(["127.0.0.1:9999", "Intra.Example", "::1"], resolve=Names(["10.0.0.1"]))
     for url in ("http://127.0.0.1:9999/", "http://intra.example:8080/", "http://[::1]/"):
         assert await with_port.addresses(parse_url(url))
@@ -164,17 +164,17 @@ async def test_a_listed_host_is_excepted_only_where_it_is_listed() -> None:
 
 
 @pytest.mark.parametrize("entry", ["a b", "http://x", "x/y", "x/", "", "me@x", "x:99999"])
-def test_an_entry_that_is_no_host_is_refused(entry: str) -> None:
+def test_invalid_private_host_is_refused(entry: str) -> None:
     with pytest.raises(ToolFailed):
         DnsGuard([entry])
 
 
-def test_addresses_of_this_machine_are_known() -> None:
+def test_own_addresses_are_recognized() -> None:
     assert is_own_address(parse_url("http://127.0.0.1").address)
     assert not is_own_address(parse_url("http://192.0.2.1").address)
 
 
-async def test_giving_up_closes_the_connection() -> None:
+async def test_cancelled_fetch_closes_connection() -> None:
     async with serving({"/": Reply(body="begun", stalls=True)}) as site:
         transport = GuardedTransport(DnsGuard([site.place]))
         task = asyncio.ensure_future(body_of(transport, site.url))

@@ -28,11 +28,11 @@ ODD = st.text(
         ("http://１２７.0.0.1/", "http://127.0.0.1/"),
     ],
 )
-def test_one_spelling_is_left_of_many(text: str, url: str) -> None:
+def test_url_is_normalized(text: str, url: str) -> None:
     assert parse_url(text).url == url
 
 
-def test_a_target_says_what_is_connected_to() -> None:
+def test_parsed_url_has_scheme_host_port_path_and_address() -> None:
     assert parse_url("https://[::1]:8443/x?y") == ParsedUrl(
         scheme="https", host="::1", port=8443, path="/x?y", address=ipaddress.ip_address("::1")
     )
@@ -40,7 +40,7 @@ def test_a_target_says_what_is_connected_to() -> None:
 
 
 @given(ODD | st.text(max_size=60) | ODD.map("http://{}".format))
-def test_whatever_is_read_reads_the_same_again(text: str) -> None:
+def test_parsed_url_parses_to_itself(text: str) -> None:
     try:
         target = parse_url(text)
     except ToolFailed:
@@ -50,7 +50,7 @@ def test_whatever_is_read_reads_the_same_again(text: str) -> None:
 
 
 @given(ODD | st.text(max_size=60))
-def test_a_reference_leads_to_a_target_or_is_refused(reference: str) -> None:
+def test_any_reference_is_resolved_or_refused(reference: str) -> None:
     base = parse_url("https://a.example/b/c")
     try:
         target = parse_reference(reference, base)
@@ -59,7 +59,7 @@ def test_a_reference_leads_to_a_target_or_is_refused(reference: str) -> None:
     assert parse_url(target.url) == target
 
 
-def test_references_are_read_from_where_they_stand() -> None:
+def test_references_are_resolved_against_base_url() -> None:
     base = parse_url("https://a.example/b/c?d")
     assert parse_reference("e?f", base).url == "https://a.example/b/e?f"
     assert parse_reference("//b.example/x", base).url == "https://b.example/x"
@@ -80,7 +80,7 @@ def test_references_are_read_from_where_they_stand() -> None:
         ("http://example.com/" + "a" * 5000, "at most 4096"),
     ],
 )
-def test_a_refusal_says_why(text: str, words: str) -> None:
+def test_refused_url_error_gives_reason(text: str, words: str) -> None:
     with pytest.raises(ToolFailed, match=words.replace("+", r"\+")):
         parse_url(text)
 
@@ -89,7 +89,7 @@ def test_a_refusal_says_why(text: str, words: str) -> None:
     "control", ["\0", "%00", "\t", "\n", "\r", "\x1b", "\x7f", "\u00ad", "%0a"]
 )
 @pytest.mark.parametrize("host", ["example.com{}.evil.org", "127.0.0.1{}.example.com", "{}a.org"])
-def test_a_host_with_a_control_character_is_no_host(host: str, control: str) -> None:
+def test_host_with_control_character_is_refused(host: str, control: str) -> None:
     for url in (f"http://{host.format(control)}/", f"http://{host.format(control)}:8080"):
         with pytest.raises(ToolFailed):
             parse_url(url)
@@ -103,7 +103,7 @@ def test_a_host_with_a_control_character_is_no_host(host: str, control: str) -> 
         "http://example.com\\@127.0.0.1/", "http://example.com#@127.0.0.1\\/", "http:///x@[::1]/",
     ],
 )  # fmt: skip
-def test_no_user_name_hides_the_host(url: str) -> None:
+def test_user_name_cannot_disguise_host(url: str) -> None:
     try:
         target = parse_url(url)
     except ToolFailed:
