@@ -50,7 +50,7 @@ def sleeping(folder: Path) -> list[str]:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-def test_what_outlives_a_killed_program_is_found_and_ended(tmp_path):
+def test_processes_of_killed_program_are_found_and_killed(tmp_path):
     environment = {**os.environ, "PYTHONPATH": os.getcwd()}
     program = subprocess.Popen([sys.executable, "-c", PROGRAM], cwd=tmp_path, env=environment)
     try:

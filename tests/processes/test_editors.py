@@ -47,7 +47,7 @@ def run_in_repository(repository: Path, runner: Runner):
         "git tag -a v1", "git notes add", "git commit --allow-empty -t /dev/null",
     ],
 )  # fmt: skip
-async def test_a_message_that_is_missing_fails_with_the_option_to_give_it(
+async def test_git_command_without_message_fails_with_hint_to_pass_message(
     run_in_repository, command
 ):
     code, text = await run_in_repository(command)
@@ -68,13 +68,13 @@ async def test_a_message_that_is_missing_fails_with_the_option_to_give_it(
         ("git cherry-pick --edit side", "third"),
     ],
 )
-async def test_a_message_that_git_prepared_is_used(run_in_repository, command, kept):
+async def test_message_prepared_by_git_is_used(run_in_repository, command, kept):
     code, text = await run_in_repository(f"{command} && git log -1 --format=%s")
 
     assert (code, text.splitlines()[-1]) == (0, kept)
 
 
-async def test_a_rebase_goes_on_behind_a_conflict(run_in_repository):
+async def test_rebase_continues_after_conflict(run_in_repository):
     conflict = "git checkout -q side && echo x > a && git commit -qam other && git rebase main"
     code, text = await run_in_repository(
         f"{conflict}; echo solved > a; git add a; git rebase --continue && git log -1 --format=%s"
@@ -83,7 +83,7 @@ async def test_a_rebase_goes_on_behind_a_conflict(run_in_repository):
     assert (code, text.splitlines()[-1]) == (0, "other")
 
 
-async def test_a_list_of_commits_that_nobody_edits_stops_the_rebase(run_in_repository):
+async def test_interactive_rebase_without_editor_fails_with_hint(run_in_repository):
     code, text = await run_in_repository("git rebase -i HEAD~1")
     taken, _ = await run_in_repository("GIT_SEQUENCE_EDITOR=: git rebase -i HEAD~1")
     edited, _ = await run_in_repository(
@@ -103,7 +103,7 @@ async def test_a_list_of_commits_that_nobody_edits_stops_the_rebase(run_in_repos
         'sh -c "$EDITOR settings"', 'sh -c "$VISUAL settings"', "$EDITOR settings",
     ],
 )  # fmt: skip
-async def test_any_other_file_stays_as_it_is(run_in_repository, repository, command):
+async def test_file_opened_in_editor_stays_unchanged(run_in_repository, repository, command):
     (repository / "settings").write_text("as it was")
     (repository / "a").write_text("changed")
     before = (repository / ".git/config").read_text()
@@ -115,9 +115,7 @@ async def test_any_other_file_stays_as_it_is(run_in_repository, repository, comm
     assert (repository / ".git/config").read_text() == before
 
 
-async def test_a_program_that_splits_the_name_of_its_editor_finds_one_that_fails(
-    run_in_repository, tmp_path
-):
+async def test_editor_variable_split_into_words_runs_failing_editor(run_in_repository, tmp_path):
     words = shlex.split(EnvironmentPolicy(source={}).build("x")["EDITOR"])
 
     code, text = await run_in_repository(shlex.join([*words, "file"]))
@@ -125,7 +123,7 @@ async def test_a_program_that_splits_the_name_of_its_editor_finds_one_that_fails
     assert (code, "There is no editor here: file stays as it is." in text) == (1, True)
 
 
-async def test_no_listed_variable_brings_an_editor_or_pager_back():
+async def test_passed_variables_cannot_restore_editor_or_pager():
     names = ["EDITOR", "VISUAL", "GIT_EDITOR", "GIT_SEQUENCE_EDITOR", "HGEDITOR", "MY_EDITOR",
              "PAGER", "GIT_PAGER", "BAT_PAGER", "FCEDIT", "DIRGE_NO_EDITOR"]  # fmt: skip
     theirs = dict.fromkeys(names, HOLDING)
@@ -135,7 +133,7 @@ async def test_no_listed_variable_brings_an_editor_or_pager_back():
     assert HOLDING not in policy.build("x").values()
 
 
-async def test_what_a_person_types_opens_their_own_editor():
+async def test_command_of_user_gets_own_editor():
     theirs = {"EDITOR": HOLDING, "VISUAL": HOLDING, "PATH": "/bin"}
 
     built = EnvironmentPolicy(source=theirs).build_for_person("x")
@@ -143,7 +141,7 @@ async def test_what_a_person_types_opens_their_own_editor():
     assert (built["EDITOR"], built["VISUAL"], "GIT_EDITOR" in built) == (HOLDING, HOLDING, False)
 
 
-async def test_a_key_with_a_passphrase_is_not_waited_for(run_in_repository, repository):
+async def test_passphrase_prompt_fails_without_waiting(run_in_repository, repository):
     await run_in_repository("ssh-keygen -q -t ed25519 -N secret -f key")
 
     code, text = await run_in_repository("ssh-keygen -y -f key")

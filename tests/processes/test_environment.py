@@ -32,7 +32,7 @@ asyncio.run(main())
 """
 
 
-def test_no_canary_of_our_environment_reaches_a_command():
+def test_environment_of_dirge_does_not_leak_to_command():
     root = Path(__file__).parents[2]
     environment = {name: f"canary-{name}" for name in CANARIES}
     program = subprocess.run(
@@ -47,7 +47,7 @@ def test_no_canary_of_our_environment_reaches_a_command():
     assert b"canary" not in program.stdout + program.stderr
 
 
-def test_listed_variables_are_passed_and_withheld_ones_never():
+def test_listed_variables_are_passed_except_withheld_ones():
     source = {"PATH": "/bin", "CARGO_HOME": "/c", "MY_API_KEY": "k"}
     policy = EnvironmentPolicy(["CARGO_HOME", "MY_API_KEY"], withheld=["MY_API_KEY"], source=source)
 
@@ -57,7 +57,7 @@ def test_listed_variables_are_passed_and_withheld_ones_never():
     assert "MY_API_KEY" not in environment
 
 
-def test_nothing_asks_or_pages():
+def test_command_environment_disables_prompts_and_pagers():
     environment = EnvironmentPolicy(source={"PAGER": "less"}).build("m")
 
     others = sorted(environment.keys() - UNATTENDED.keys())
@@ -100,7 +100,7 @@ STARTS_PROGRAMS = [
 ]
 
 
-def test_what_changes_the_meaning_of_commands_is_not_passed_even_when_listed():
+def test_variables_that_change_commands_are_not_passed_even_if_listed():
     source = dict.fromkeys([*STARTS_PROGRAMS, "GIT_AUTHOR_NAME", "PYTHONPATH"], "evil")
 
     policy = EnvironmentPolicy(source, source=source)
@@ -110,13 +110,13 @@ def test_what_changes_the_meaning_of_commands_is_not_passed_even_when_listed():
     assert policy.refused == tuple(STARTS_PROGRAMS)
 
 
-def test_programs_are_not_looked_for_in_relative_folders():
+def test_relative_folders_are_removed_from_path():
     policy = EnvironmentPolicy(source={"PATH": ".::node_modules/.bin:/usr/bin:bin:/bin"})
 
     assert policy.build("m")["PATH"] == "/usr/bin:/bin"
 
 
-def test_extra_variables_win_but_the_marker_stays():
+def test_extra_variables_override_all_but_call_marker():
     environment = EnvironmentPolicy(source={}).build("m", {"DIRGE_CALL": "x", "PAGER": "more"})
 
     assert (environment["DIRGE_CALL"], environment["PAGER"]) == ("m", "more")

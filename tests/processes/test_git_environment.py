@@ -41,7 +41,7 @@ async def git(runner, command: str, cwd, **options):
     return finished.exit_code, (finished.output.head + finished.output.tail).decode()
 
 
-async def test_ordinary_use_is_not_disturbed(runner, repository, tmp_path):
+async def test_ordinary_git_commands_work(runner, repository, tmp_path):
     code, text = await git(
         runner,
         "git status --short && git checkout -qb b && echo b > b && git add b && git commit -qm two"
@@ -54,9 +54,7 @@ async def test_ordinary_use_is_not_disturbed(runner, repository, tmp_path):
     assert (code, text.split()) == (0, ["2"])
 
 
-async def test_a_monitor_is_never_started_and_hooks_only_where_nobody_forbids(
-    runner, repository, tmp_path
-):
+async def test_fsmonitor_never_runs_and_hooks_run_unless_hardened(runner, repository, tmp_path):
     commit = "git commit --allow-empty -qm x && git status --short"
     await git(runner, commit, repository)
     result = sorted(path.name for path in tmp_path.glob("ran-*"))
@@ -69,7 +67,7 @@ async def test_a_monitor_is_never_started_and_hooks_only_where_nobody_forbids(
     assert not list(tmp_path.glob("ran-*"))
 
 
-async def test_a_folder_that_only_looks_like_a_repository_is_none(runner, repository, tmp_path):
+async def test_bare_repository_inside_worktree_is_refused(runner, repository, tmp_path):
     await git(runner, "git clone -q --bare . sub/lib.git", repository)
     code, text = await git(runner, "git log", repository / "sub/lib.git")
 
@@ -77,7 +75,7 @@ async def test_a_folder_that_only_looks_like_a_repository_is_none(runner, reposi
     assert "safe.bareRepository" in text
 
 
-async def test_programs_as_transports_are_refused(runner, repository, tmp_path):
+async def test_ext_transport_is_refused(runner, repository, tmp_path):
     code, _text = await git(
         runner, f"git clone -q 'ext::touch {tmp_path}/ran-ext' ../copy", repository
     )
@@ -86,7 +84,7 @@ async def test_programs_as_transports_are_refused(runner, repository, tmp_path):
     assert not (tmp_path / "ran-ext").exists()
 
 
-async def test_what_needs_a_password_fails_at_once(runner, repository):
+async def test_git_password_prompt_fails_at_once(runner, repository):
     code, text = await git(
         runner, "printf 'url=https://x@nowhere.invalid\\n' | git credential fill", repository
     )
@@ -95,7 +93,7 @@ async def test_what_needs_a_password_fails_at_once(runner, repository):
     assert "terminal prompts disabled" in text
 
 
-def test_both_hold_and_the_strict_one_wins():
+def test_git_hardening_is_merged_with_given_config_and_later_value_wins():
     environment = EnvironmentPolicy(source={}).build(
         "m",
         {
@@ -121,5 +119,5 @@ def test_both_hold_and_the_strict_one_wins():
     ]
 
 
-def test_a_setting_that_is_only_announced_is_left_out():
+def test_config_count_without_entries_is_ignored():
     assert harden_git({"GIT_CONFIG_COUNT": "many"})["GIT_CONFIG_COUNT"] == "3"

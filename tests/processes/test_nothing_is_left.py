@@ -61,7 +61,7 @@ async def run_until_aborted(runner, command, pids: Path, count: int = 1):
     return await run, time.monotonic() - began
 
 
-async def test_an_ordinary_command_is_dead_at_once_after_an_abort(runner, tmp_path, is_alive):
+async def test_abort_kills_ordinary_command_at_once(runner, tmp_path, is_alive):
     pids = tmp_path / "pids"
     finished, took = await run_until_aborted(runner, f"echo $$ > {pids}; sleep 100; true", pids)
 
@@ -70,7 +70,7 @@ async def test_an_ordinary_command_is_dead_at_once_after_an_abort(runner, tmp_pa
     assert took < 1.5  # less than the grace a command gets at a timeout; alone it is 0.02
 
 
-async def test_one_that_ignores_sigterm_is_killed(runner, tmp_path, is_alive):
+async def test_command_that_ignores_sigterm_is_killed(runner, tmp_path, is_alive):
     pids = tmp_path / "pids"
     command = f"trap '' TERM; echo $$ > {pids}; while :; do sleep 0.05; done"
     finished, took = await run_until_aborted(runner, command, pids)
@@ -80,7 +80,7 @@ async def test_one_that_ignores_sigterm_is_killed(runner, tmp_path, is_alive):
     assert took < 3
 
 
-async def test_a_daemon_with_a_session_of_its_own_is_found(
+async def test_daemon_in_its_own_session_is_killed_on_abort(
     runner, tmp_path, is_alive, our_children
 ):
     before = our_children()
@@ -93,7 +93,7 @@ async def test_a_daemon_with_a_session_of_its_own_is_found(
     assert took < 3
 
 
-async def test_a_daemon_is_found_after_its_command_succeeded(runner, tmp_path, is_alive):
+async def test_daemon_is_killed_after_its_command_succeeded(runner, tmp_path, is_alive):
     pids = tmp_path / "pids"
     command = f"{sys.executable} -c '{DOUBLE_FORK}' {pids} 0; until [ -s {pids} ]; do :; done"
     finished = await runner.run(command, cwd=str(tmp_path))
@@ -103,7 +103,7 @@ async def test_a_daemon_is_found_after_its_command_succeeded(runner, tmp_path, i
     assert pids_in(pids) and not any(map(is_alive, pids_in(pids)))
 
 
-async def test_a_storm_of_forks_is_ended(runner, tmp_path, is_alive, our_children):
+async def test_fork_storm_is_killed(runner, tmp_path, is_alive, our_children):
     before = our_children()
     pids = tmp_path / "pids"
     command = [sys.executable, "-c", FORK_STORM, str(pids)]
@@ -114,9 +114,7 @@ async def test_a_storm_of_forks_is_ended(runner, tmp_path, is_alive, our_childre
     assert took < 3
 
 
-async def test_a_background_process_that_keeps_the_pipe_holds_nothing_up(
-    runner, tmp_path, is_alive
-):
+async def test_background_process_that_holds_pipe_does_not_delay_result(runner, tmp_path, is_alive):
     pids = tmp_path / "pids"
     finished = await runner.run(f"sleep 100 & echo $! > {pids}; echo done", cwd=str(tmp_path))
 
@@ -125,16 +123,14 @@ async def test_a_background_process_that_keeps_the_pipe_holds_nothing_up(
     assert not any(map(is_alive, pids_in(pids)))
 
 
-async def test_a_writer_that_ends_just_after_its_command_is_heard(runner, tmp_path):
+async def test_output_written_just_after_command_ended_is_captured(runner, tmp_path):
     finished = await runner.run("(sleep 0.05; echo late) & echo early", cwd=str(tmp_path))
 
     assert finished.output.head == b"early\nlate\n"
     assert finished.stopped == 0
 
 
-async def test_a_cancelled_caller_is_let_go_at_once_and_the_command_still_ends(
-    runner, tmp_path, is_alive
-):
+async def test_cancelled_run_returns_at_once_and_command_is_killed(runner, tmp_path, is_alive):
     pids = tmp_path / "pids"
     run = asyncio.ensure_future(
         runner.run(f"trap '' TERM; echo $$ > {pids}; sleep 100 & wait", cwd=str(tmp_path))
@@ -151,7 +147,7 @@ async def test_a_cancelled_caller_is_let_go_at_once_and_the_command_still_ends(
     assert not any(map(is_alive, pids_in(pids)))
 
 
-async def test_a_shutdown_ends_every_command(runner, tmp_path, is_alive):
+async def test_shutdown_kills_every_command(runner, tmp_path, is_alive):
     pids = tmp_path / "pids"
     runs = [
         asyncio.ensure_future(runner.run(f"echo $$ >> {pids}; sleep 100; :", cwd=str(tmp_path)))
@@ -164,7 +160,7 @@ async def test_a_shutdown_ends_every_command(runner, tmp_path, is_alive):
     assert [run.aborted for run in await asyncio.gather(*runs)] == [True] * 3
 
 
-def test_commands_die_with_an_event_loop_that_is_torn_down(tmp_path, is_alive):
+def test_commands_die_when_event_loop_is_closed(tmp_path, is_alive):
     pids = tmp_path / "pids"
 
     async def leave_while_it_runs() -> None:
@@ -188,13 +184,13 @@ def bystander():
     assert process.wait() == -9
 
 
-async def test_processes_of_others_are_left_alone(runner, tmp_path, bystander):
+async def test_processes_of_others_are_not_killed(runner, tmp_path, bystander):
     await runner.run("sleep 100 & sleep 100", cwd=str(tmp_path), timeout_s=0.1)
 
     assert bystander.poll() is None
 
 
-async def test_two_commands_at_once_do_not_end_each_other(runner, tmp_path):
+async def test_concurrent_commands_do_not_kill_each_other(runner, tmp_path):
     slow = asyncio.ensure_future(
         runner.run("until [ -e gate ]; do sleep 0.01; done; echo done", cwd=str(tmp_path))
     )
@@ -205,7 +201,7 @@ async def test_two_commands_at_once_do_not_end_each_other(runner, tmp_path):
     assert (await slow).output.head == b"done\n"
 
 
-async def test_no_descriptor_stays_open(runner, tmp_path):
+async def test_no_file_descriptor_leaks(runner, tmp_path):
     await runner.run("true", cwd=str(tmp_path))
     before = len(os.listdir("/proc/self/fd"))
     for _ in range(3):

@@ -53,7 +53,9 @@ def leaving(what: str, pids: Path) -> str:
 
 
 @pytest.mark.parametrize("what", [NAMELESS, SUBSHELL, WITH_CHILDREN])
-async def test_none_survives_its_command(runner, tmp_path, is_alive, our_children, what):
+async def test_orphan_without_marker_is_killed_with_its_command(
+    runner, tmp_path, is_alive, our_children, what
+):
     before = our_children()
     pids = tmp_path / "pids"
     finished = await runner.run(leaving(what, pids), cwd=str(tmp_path))
@@ -71,7 +73,7 @@ def program(source: str, *arguments: object, bare: bool = True) -> list[str]:
 
 
 @pytest.mark.parametrize("bare", [True, False])
-async def test_no_chain_of_forks_survives_its_command(runner, tmp_path, our_children, bare):
+async def test_fork_chain_is_killed_with_its_command(runner, tmp_path, our_children, bare):
     before = our_children()
     command = program(CHAIN, tmp_path / "pids", bare=bare)
     finished = await runner.run(command, cwd=str(tmp_path))
@@ -81,7 +83,7 @@ async def test_no_chain_of_forks_survives_its_command(runner, tmp_path, our_chil
     assert (finished.exit_code, finished.left) == (0, ())
 
 
-async def test_no_chain_of_forks_survives_an_abort(runner, tmp_path, our_children):
+async def test_fork_chain_is_killed_on_abort(runner, tmp_path, our_children):
     before = our_children()
     pids = tmp_path / "pids"
     words = program(CHAIN, pids)
@@ -96,7 +98,7 @@ async def test_no_chain_of_forks_survives_an_abort(runner, tmp_path, our_childre
     assert our_children() <= before
 
 
-async def test_a_chain_of_forks_with_its_marker_ends_with_its_command_while_another_runs(
+async def test_marked_fork_chain_is_killed_while_another_command_runs(
     runner, tmp_path, our_children
 ):
     gate = "until [ -e gate ]; do sleep 0.01; done; echo done"
@@ -112,7 +114,9 @@ async def test_a_chain_of_forks_with_its_marker_ends_with_its_command_while_anot
     assert (finished.left, left) == ((), set())
 
 
-async def test_a_result_names_what_may_be_of_a_command_that_still_runs(runner, tmp_path, is_alive):
+async def test_result_names_unmarked_orphan_that_may_belong_to_running_command(
+    runner, tmp_path, is_alive
+):
     gate = "until [ -e gate ]; do sleep 0.01; done; echo done"
     other = asyncio.ensure_future(runner.run(f"touch began; {gate}", cwd=str(tmp_path)))
     await until((tmp_path / "began").exists)
@@ -128,7 +132,7 @@ async def test_a_result_names_what_may_be_of_a_command_that_still_runs(runner, t
     assert not is_alive(pids_in(pids)[0])
 
 
-async def test_a_process_whose_first_thread_has_ended_is_no_dead_one(runner, tmp_path, has_threads):
+async def test_process_whose_main_thread_ended_is_killed(runner, tmp_path, has_threads):
     pids = tmp_path / "pids"
     words = program(FIRST_THREAD_ENDS, pids)
     finished = await runner.run(
@@ -139,7 +143,7 @@ async def test_a_process_whose_first_thread_has_ended_is_no_dead_one(runner, tmp
     assert pids_in(pids) and not has_threads(pids_in(pids)[0])
 
 
-async def test_none_survives_a_timeout(runner, tmp_path, is_alive):
+async def test_orphan_without_marker_is_killed_on_timeout(runner, tmp_path, is_alive):
     pids = tmp_path / "pids"
     command = leaving(NAMELESS, pids) + "; sleep 100"
     # A busy machine may need longer to start what is to be left behind.
@@ -151,7 +155,7 @@ async def test_none_survives_a_timeout(runner, tmp_path, is_alive):
     assert pids_in(pids) and not any(map(is_alive, pids_in(pids)))
 
 
-def test_none_survives_an_event_loop_that_is_torn_down(tmp_path, is_alive):
+def test_orphan_without_marker_is_killed_when_event_loop_is_closed(tmp_path, is_alive):
     pids = tmp_path / "pids"
 
     async def leave_while_it_runs() -> None:
@@ -165,7 +169,9 @@ def test_none_survives_an_event_loop_that_is_torn_down(tmp_path, is_alive):
     assert not any(map(is_alive, pids_in(pids)))
 
 
-async def test_while_another_command_runs_it_may_be_that_ones(runner, tmp_path, is_alive):
+async def test_orphan_without_marker_is_spared_while_another_command_runs(
+    runner, tmp_path, is_alive
+):
     pids = tmp_path / "pids"
     gate = "until [ -e gate ]; do sleep 0.01; done; echo done"
     slow = asyncio.ensure_future(
@@ -180,9 +186,7 @@ async def test_while_another_command_runs_it_may_be_that_ones(runner, tmp_path, 
     assert was_spared and not is_alive(pids_in(pids)[0])
 
 
-async def test_none_with_its_marker_survives_its_command_while_others_go_on(
-    runner, tmp_path, is_alive
-):
+async def test_orphan_with_marker_is_killed_while_another_command_runs(runner, tmp_path, is_alive):
     foreign = tmp_path / "foreign"
     gate = "until [ -e gate ]; do sleep 0.01; done"
     other = asyncio.ensure_future(
@@ -199,7 +203,7 @@ async def test_none_with_its_marker_survives_its_command_while_others_go_on(
     assert not is_alive(pids_in(foreign)[0])
 
 
-async def test_the_dead_are_reaped_while_others_go_on(runner, tmp_path, our_children):
+async def test_zombies_are_reaped_while_another_command_runs(runner, tmp_path, our_children):
     gate = "until [ -e gate ]; do sleep 0.01; done"
     other = asyncio.ensure_future(runner.run(f"touch began; {gate}", cwd=str(tmp_path)))
     await until((tmp_path / "began").exists)
@@ -243,16 +247,14 @@ def others(tmp_path):
 
 
 @pytest.mark.parametrize("own_session", [True, False])
-async def test_what_others_started_before_a_command_is_spared(
-    runner, tmp_path, others, own_session
-):
+async def test_process_started_before_command_is_spared(runner, tmp_path, others, own_session):
     other = others("sleep", "100", own_session=own_session)
     await runner.run("true", cwd=str(tmp_path))
 
     assert other.poll() is None
 
 
-async def test_what_others_start_during_a_command_is_spared_and_its_exit_code_too(
+async def test_process_started_by_others_during_command_keeps_running_and_exit_code(
     runner, tmp_path, others
 ):
     command = "touch began; until [ -e gate ]; do sleep 0.01; done"

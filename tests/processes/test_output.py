@@ -22,7 +22,7 @@ def captured(*chunks: bytes, outputs: OutputStore | None = None):
     return capture.finish()
 
 
-def test_small_output_is_kept_whole_and_makes_no_file(outputs):
+def test_small_output_is_kept_without_file(outputs):
     output = captured(b"a\n", b"b", outputs=outputs)
 
     assert (output.head, output.total_bytes, output.total_lines, output.path) == (b"a\nb", 3, 2, "")
@@ -30,7 +30,7 @@ def test_small_output_is_kept_whole_and_makes_no_file(outputs):
     assert excerpt(output) == "a\nb"
 
 
-def test_more_than_200_lines_are_shown_by_their_first_and_last_50(outputs):
+def test_output_over_200_lines_shows_first_and_last_50_lines(outputs):
     output = captured(b"".join(b"%d\n" % n for n in range(1, 1001)), outputs=outputs)
 
     lines = excerpt(output).split("\n")
@@ -39,7 +39,7 @@ def test_more_than_200_lines_are_shown_by_their_first_and_last_50(outputs):
     assert "900 lines" in excerpt(output) and output.path in excerpt(output)
 
 
-def test_the_file_holds_all_of_it_for_the_owner_alone(outputs):
+def test_output_file_is_complete_and_private(outputs):
     chunks = [b"%d\n" % n * 500 for n in range(100)]
     output = captured(*chunks, outputs=outputs)
 
@@ -49,7 +49,7 @@ def test_the_file_holds_all_of_it_for_the_owner_alone(outputs):
     assert stat.S_IMODE(os.stat(outputs.folder).st_mode) == 0o700
 
 
-def test_beginning_and_end_survive_a_flood():
+def test_head_and_tail_of_large_output_are_kept():
     capture = OutputCapture()
     for n in range(20_000):
         capture.feed(b"%063d\n" % n)
@@ -60,19 +60,19 @@ def test_beginning_and_end_survive_a_flood():
     assert output.tail.endswith(b"%063d\n" % 19_999) and len(output.tail) == KEEP_BYTES
 
 
-def test_the_cut_falls_between_characters():
+def test_output_is_truncated_between_characters():
     output = captured("é€𝄞".encode() * 100_000)
 
     assert "\ufffd" not in excerpt(output)
 
 
-def test_bytes_that_are_no_text_are_replaced():
+def test_bytes_that_are_not_text_are_replaced():
     text = excerpt(captured(b"\xff\x00\x01ok\r\n"))
 
     assert text == "\ufffd\ufffd\ufffdok\n"
 
 
-def test_one_endless_line_is_cut_at_both_ends():
+def test_one_huge_line_is_truncated_in_middle():
     output = captured(*[b"x" * 65_536] * 100)
 
     assert len(excerpt(output)) < 20_000
@@ -81,7 +81,7 @@ def test_one_endless_line_is_cut_at_both_ends():
 
 @pytest.mark.parametrize("lines", [60, 101, 199, 200, 201])
 @pytest.mark.parametrize("width", [1, 100, 300])
-def test_shown_and_left_out_add_up(lines, width):
+def test_shown_and_omitted_bytes_add_up_to_total(lines, width):
     data = b"".join(b"%04d" % n + b"x" * width + b"\n" for n in range(lines))
     text = excerpt(captured(data))
 
@@ -95,7 +95,7 @@ def test_shown_and_left_out_add_up(lines, width):
     assert len(data) - len(head) - len(tail) - left_out in (0, 1)
 
 
-def test_a_live_tail_is_short_and_whole():
+def test_live_tail_is_short_and_valid_utf8():
     capture = OutputCapture()
     capture.feed("é".encode() * 100_000)
 
@@ -103,7 +103,7 @@ def test_a_live_tail_is_short_and_whole():
     assert len(capture.live_tail()) <= 2048
 
 
-def test_a_full_disk_is_told_and_the_result_still_comes():
+def test_full_disk_is_reported_and_result_is_kept():
     capture = OutputCapture(_full)
     capture.feed(b"line\n" * 5000)
     output = capture.finish()
@@ -117,14 +117,14 @@ def _full() -> OutputFile:
     return OutputFile(path="/nonexistent/full", _fd=os.open("/dev/full", os.O_WRONLY))
 
 
-def test_a_folder_that_cannot_be_made_is_told(tmp_path):
+def test_unusable_output_folder_is_reported(tmp_path):
     (tmp_path / "file").touch()
     output = captured(b"line\n" * 5000, outputs=OutputStore(tmp_path / "file" / "output"))
 
     assert "could not be kept" in excerpt(output)
 
 
-def test_call_ids_make_no_paths_and_no_file_is_written_twice(outputs):
+def test_call_ids_are_sanitized_and_files_are_not_overwritten(outputs):
     first, second = outputs.create("../../etc/passwd"), outputs.create("../../etc/passwd")
     for file in (first, second):
         file.close()
@@ -133,7 +133,7 @@ def test_call_ids_make_no_paths_and_no_file_is_written_twice(outputs):
     assert names == ["etc_passwd-2.txt", "etc_passwd.txt"]
 
 
-def test_a_link_in_the_way_is_not_followed(outputs, tmp_path):
+def test_symlink_at_output_path_is_not_followed(outputs, tmp_path):
     outputs.folder.mkdir()
     (outputs.folder / "call.txt").symlink_to(tmp_path / "elsewhere")
     path = outputs.keep("call", b"x")
@@ -142,7 +142,7 @@ def test_a_link_in_the_way_is_not_followed(outputs, tmp_path):
     assert not (tmp_path / "elsewhere").exists()
 
 
-async def test_much_output_is_counted_in_little_memory(runner, tmp_path, outputs):
+async def test_large_output_uses_little_memory(runner, tmp_path, outputs):
     much = size(200, 1000) * 1_000_000
     tracemalloc.start()
     finished = await runner.run(

@@ -28,19 +28,19 @@ def found(root: Path, *folders: Path | str) -> str | None:
     return find_program("tool", path=path, outside=[str(root)])
 
 
-def test_one_outside_is_found_behind_one_inside(root, tmp_path):
+def test_program_outside_workspace_is_found_after_one_inside(root, tmp_path):
     put_program(root / "bin")
     outside = put_program(tmp_path / "bin")
 
     assert found(root, root / "bin", tmp_path / "bin") == str(outside)
 
 
-def test_a_folder_whose_name_only_begins_like_the_root_is_outside(root, tmp_path):
+def test_folder_whose_name_starts_like_root_is_outside(root, tmp_path):
     assert found(root, put_program(tmp_path / "project2").parent)
 
 
 @pytest.mark.parametrize("folder", ["", ".", "bin"])
-def test_relative_folders_are_passed_over(root, monkeypatch, folder):
+def test_relative_path_folders_are_skipped(root, monkeypatch, folder):
     put_program(root / "bin")
     put_program(root)
     monkeypatch.chdir(root)
@@ -48,20 +48,20 @@ def test_relative_folders_are_passed_over(root, monkeypatch, folder):
     assert found(root, folder) is None
 
 
-def test_a_folder_that_links_into_the_root_is_passed_over(root, tmp_path):
+def test_folder_that_links_into_root_is_skipped(root, tmp_path):
     put_program(root / "bin")
     (tmp_path / "link").symlink_to(root / "bin")
 
     assert found(root, tmp_path / "link") is None
 
 
-def test_a_program_that_links_into_the_root_is_passed_over(root, tmp_path):
+def test_program_that_links_into_root_is_skipped(root, tmp_path):
     (tmp_path / "tool").symlink_to(put_program(root / "bin"))
 
     assert found(root, tmp_path) is None
 
 
-def test_a_way_through_the_root_is_passed_over_wherever_it_leads(root, tmp_path):
+def test_path_through_root_is_skipped_wherever_it_leads(root, tmp_path):
     put_program(tmp_path / "bin")
     (root / "way").symlink_to(tmp_path / "bin")
     (tmp_path / "link").symlink_to(root / "way")
@@ -69,7 +69,7 @@ def test_a_way_through_the_root_is_passed_over_wherever_it_leads(root, tmp_path)
     assert found(root, root / "way", tmp_path / "link") is None
 
 
-def test_a_file_that_cannot_be_run_is_no_program(root, tmp_path):
+def test_file_that_is_not_executable_is_skipped(root, tmp_path):
     (tmp_path / "tool").write_text("")
 
     assert found(root, tmp_path) is None

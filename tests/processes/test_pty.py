@@ -61,7 +61,7 @@ def _is_running(pid: int) -> bool:
         return False
 
 
-async def test_a_command_has_a_terminal_that_is_its_own(seen: PtyOutput) -> None:
+async def test_command_of_user_has_its_own_terminal(seen: PtyOutput) -> None:
     command = seen.start("tty; ps -o tpgid= -o pgid= -p $$; stty size; exit 3", rows=9, columns=33)
 
     finished = await command.finished
@@ -72,7 +72,7 @@ async def test_a_command_has_a_terminal_that_is_its_own(seen: PtyOutput) -> None
     assert (size, finished.exit_code) == ("9 33", 3)
 
 
-async def test_keys_reach_what_reads_the_terminal(seen: PtyOutput) -> None:
+async def test_keys_reach_program_that_reads_terminal(seen: PtyOutput) -> None:
     command = seen.start("read -p 'name: ' x </dev/tty; echo got:$x")
     await seen.until(lambda: b"name: " in seen.raw)
 
@@ -81,7 +81,7 @@ async def test_keys_reach_what_reads_the_terminal(seen: PtyOutput) -> None:
     assert "got:ada" in excerpt((await command.finished).output)
 
 
-async def test_ctrl_c_is_a_key_for_the_program_and_a_resize_is_told_to_it(seen: PtyOutput) -> None:
+async def test_ctrl_c_and_resize_reach_program(seen: PtyOutput) -> None:
     command = seen.start(
         "trap 'stty size' WINCH; trap 'echo stopped; exit 7' INT; echo up;"
         " while :; do sleep 0.01; done"
@@ -95,7 +95,7 @@ async def test_ctrl_c_is_a_key_for_the_program_and_a_resize_is_told_to_it(seen: 
     assert b"stopped" in seen.raw
 
 
-async def test_stopping_ends_children_that_made_sessions_of_their_own_too(seen: PtyOutput) -> None:
+async def test_stop_kills_children_in_other_sessions(seen: PtyOutput) -> None:
     command = seen.start("setsid sleep 500 & sleep 501 & echo $! ; trap '' TERM HUP; wait; sleep 9")
     await seen.until(lambda: b"\n" in seen.raw)
     tree = [entry.pid for entry in command._tree.running()]
@@ -108,7 +108,7 @@ async def test_stopping_ends_children_that_made_sessions_of_their_own_too(seen: 
     assert not [pid for pid in tree if _is_running(pid)]
 
 
-async def test_ending_the_runner_ends_it(seen: PtyOutput) -> None:
+async def test_runner_shutdown_ends_terminal_command(seen: PtyOutput) -> None:
     command = seen.start("echo on; sleep 500")
     await seen.until(lambda: b"on" in seen.raw)
 
@@ -119,7 +119,7 @@ async def test_ending_the_runner_ends_it(seen: PtyOutput) -> None:
         seen.start("true")
 
 
-async def test_it_gets_the_persons_variables_and_none_of_our_keys(seen: PtyOutput) -> None:
+async def test_command_of_user_gets_listed_variables_and_no_secrets(seen: PtyOutput) -> None:
     finished = await seen.start("env").finished
 
     names = {line.partition("=")[0] for line in excerpt(finished.output).splitlines()}
@@ -127,7 +127,7 @@ async def test_it_gets_the_persons_variables_and_none_of_our_keys(seen: PtyOutpu
     assert not {"SECRET_KEY", "OTHER", "GIT_TERMINAL_PROMPT"} & names
 
 
-async def test_a_flood_leaves_the_loop_time_and_memory_alone(seen: PtyOutput) -> None:
+async def test_output_flood_blocks_neither_event_loop_nor_memory(seen: PtyOutput) -> None:
     command = seen.start("yes abcdefghij")
     turns = 0
     while command.output.total_bytes < 3_000_000:
@@ -141,7 +141,7 @@ async def test_a_flood_leaves_the_loop_time_and_memory_alone(seen: PtyOutput) ->
     assert excerpt(output).count("abcdefghij") <= 102
 
 
-async def test_a_folder_that_is_gone_is_told_of(seen: PtyOutput) -> None:
+async def test_missing_folder_is_process_error(seen: PtyOutput) -> None:
     seen.cwd = seen.cwd / "gone"
 
     with pytest.raises(ProcessError, match="does not exist"):
@@ -153,12 +153,12 @@ def _text(*chunks: bytes) -> str:
     return (b"".join(map(text.feed, chunks)) + text.end()).decode()
 
 
-def test_a_line_written_over_counts_as_it_was_in_the_end() -> None:
+def test_overwritten_terminal_line_keeps_last_text() -> None:
     assert _text(b"10%\r50%\r\x1b[K100%\r\ndone\r\n") == "100%\ndone\n"
     assert _text(b"ab\b\bcd\r\r\n") == "cd\n"
 
 
-def test_a_screen_of_its_own_and_colours_are_left_out() -> None:
+def test_alternate_screen_and_colors_are_removed() -> None:
     whole = b"before\r\n\x1b[?1049hmenu\r\n\x1b[2;3Hmore\r\n\x1b[?1049l\x1b[31mafter\x1b[0m\r\n"
 
     assert _text(whole) == "before\nafter\n"
@@ -166,7 +166,7 @@ def test_a_screen_of_its_own_and_colours_are_left_out() -> None:
 
 
 @given(st.lists(st.binary(max_size=40), max_size=8))
-def test_nothing_a_terminal_would_obey_is_left(chunks: list[bytes]) -> None:
+def test_terminal_text_has_no_control_characters(chunks: list[bytes]) -> None:
     left = _text(*chunks)
 
     assert not [char for char in left if char < " " and char not in "\n\t"]

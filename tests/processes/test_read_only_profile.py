@@ -104,7 +104,7 @@ async def listening() -> tuple[asyncio.Server, int]:
     return server, server.sockets[0].getsockname()[1]
 
 
-async def test_nothing_can_be_changed_reached_or_executed(
+async def test_read_only_profile_blocks_writes_network_and_executing_workspace_files(
     project: Path, profile: ReadOnlyProfile
 ) -> None:
     server, port = await listening()
@@ -122,7 +122,7 @@ async def test_nothing_can_be_changed_reached_or_executed(
         assert name in free.splitlines()
 
 
-def test_it_holds_for_an_ordinary_user(project: Path) -> None:
+def test_read_only_profile_works_for_unprivileged_user(project: Path) -> None:
     script = (
         "import asyncio, sys; from pathlib import Path; from tests.processes import "
         "test_read_only_profile as t; p = Path(sys.argv[1]); f = t.profile_of(p); "
@@ -144,7 +144,9 @@ def test_it_holds_for_an_ordinary_user(project: Path) -> None:
     assert (project / "kept").read_text() == "kept\n"
 
 
-async def test_looking_goes_on_as_ever(project: Path, profile: ReadOnlyProfile) -> None:
+async def test_read_commands_work_in_read_only_profile(
+    project: Path, profile: ReadOnlyProfile
+) -> None:
     answer = await output(
         profile,
         project,
@@ -155,7 +157,7 @@ async def test_looking_goes_on_as_ever(project: Path, profile: ReadOnlyProfile) 
     assert answer.split("\n") == ["kept", "listed", "a", "1", "git version", ""]
 
 
-async def test_the_rest_of_the_program_keeps_its_rights(
+async def test_commands_outside_read_only_profile_keep_their_rights(
     project: Path, profile: ReadOnlyProfile
 ) -> None:
     await output(profile, project, "true")
@@ -167,7 +169,7 @@ async def test_the_rest_of_the_program_keeps_its_rights(
     assert (project / "made").exists()
 
 
-async def test_an_old_landlock_cuts_no_file_either(
+async def test_landlock_abi_1_also_blocks_truncating_files(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("dirge_py.processes.sandbox.landlock_exec.abi", lambda: 1)
@@ -180,7 +182,7 @@ async def test_an_old_landlock_cuts_no_file_either(
     assert (project / "kept").read_text() == "kept\n"
 
 
-async def test_bubblewrap_takes_over_where_there_is_no_landlock(
+async def test_bubblewrap_is_used_if_landlock_is_missing(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("dirge_py.processes.sandbox.landlock_exec.abi", lambda: 0)
@@ -202,7 +204,7 @@ async def test_bubblewrap_takes_over_where_there_is_no_landlock(
     assert (project / "kept").read_text() == "kept\n"
 
 
-async def test_without_any_mechanism_commands_run_and_the_reason_is_told(
+async def test_without_mechanism_commands_run_and_reason_is_given(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("dirge_py.processes.sandbox.landlock_exec.abi", lambda: 0)
@@ -215,7 +217,7 @@ async def test_without_any_mechanism_commands_run_and_the_reason_is_told(
     )
 
 
-async def test_what_a_sandbox_hides_is_hidden_from_looking_too(project: Path) -> None:
+async def test_files_hidden_by_sandbox_are_hidden_in_read_only_profile(project: Path) -> None:
     home = project.parent / "home"
     (home / "private").write_text("private\n")
     sandbox = SandboxProfile(roots=(str(project),), home=str(home))
@@ -229,7 +231,7 @@ async def test_what_a_sandbox_hides_is_hidden_from_looking_too(project: Path) ->
     assert not (project / "made").exists()
 
 
-async def test_a_closed_profile_starts_nothing_and_leaves_nothing(project: Path) -> None:
+async def test_closed_profile_starts_no_command_and_removes_its_folder(project: Path) -> None:
     profile = profile_of(project)
     await output(profile, project, "echo a > $TMPDIR/a")
     spec = LaunchSpec(cwd=str(project), environment={}, call_id="")
@@ -245,7 +247,7 @@ async def test_a_closed_profile_starts_nothing_and_leaves_nothing(project: Path)
         profile.restricted_start(["true"], spec)
 
 
-def test_folders_that_hold_the_system_are_not_closed(tmp_path: Path) -> None:
+def test_system_folders_are_not_closed(tmp_path: Path) -> None:
     inside = tmp_path / "work"
     inside.mkdir()
 
@@ -255,7 +257,7 @@ def test_folders_that_hold_the_system_are_not_closed(tmp_path: Path) -> None:
     assert not {"/", "/usr"} & set(closed)
 
 
-def test_a_program_of_the_workspace_or_a_home_is_named(tmp_path: Path) -> None:
+def test_program_from_workspace_or_home_is_named_as_problem(tmp_path: Path) -> None:
     own, system = tmp_path / "own", tmp_path / "system"
     for folder, names in ((own, ("rg", "both", "inner")), (system, ("both",))):
         folder.mkdir()
@@ -275,7 +277,7 @@ def test_a_program_of_the_workspace_or_a_home_is_named(tmp_path: Path) -> None:
     assert search_path(path, [str(own)]) == str(system)
 
 
-def test_the_profile_of_macos_denies_what_the_others_do() -> None:
+def test_seatbelt_profile_denies_writes_network_and_executing_workspace_files() -> None:
     text = seatbelt.read_only_profile("/private/tmp/own", ["/Users/me/project"])
 
     assert text.startswith("(version 1)\n(deny default)\n")

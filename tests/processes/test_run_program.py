@@ -17,7 +17,7 @@ def write_program(path: Path, text: str = "#!/bin/sh\necho pwned\n") -> Path:
 
 
 @pytest.mark.parametrize("path", [".", "", "sub", "/usr/bin::/bin"])
-def test_the_folder_that_is_worked_in_offers_no_program(
+def test_run_program_never_runs_program_from_working_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str
 ) -> None:
     (tmp_path / "sub").mkdir()
@@ -34,7 +34,7 @@ def test_the_folder_that_is_worked_in_offers_no_program(
 
 
 @pytest.mark.parametrize("way", ["folder", "folder link", "program link", "link in the project"])
-def test_no_link_makes_a_program_of_the_project_one_of_the_person(
+def test_symlinks_cannot_pass_project_program_as_one_of_user(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str
 ) -> None:
     project, others = tmp_path / "project", tmp_path / "others"
@@ -62,7 +62,7 @@ def test_no_link_makes_a_program_of_the_project_one_of_the_person(
         program_of_person("wl-copy")
 
 
-def test_a_program_of_the_person_is_found_behind_one_of_the_project(
+def test_program_of_user_is_found_after_one_of_project(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_program(tmp_path / "project" / "bin" / "wl-copy")
@@ -75,7 +75,7 @@ def test_a_program_of_the_person_is_found_behind_one_of_the_project(
     assert program_of_person("./bin/wl-copy") == "./bin/wl-copy"
 
 
-def test_a_home_folder_that_is_worked_in_keeps_its_programs(
+def test_programs_in_home_folder_used_as_project_are_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / ".git").mkdir()

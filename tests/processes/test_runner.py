@@ -17,13 +17,13 @@ async def text_of(runner: Runner, command: str | list[str], cwd: Path, **options
     return (finished.output.head + finished.output.tail).decode()
 
 
-async def test_stdout_and_stderr_come_merged_in_the_order_written(runner, tmp_path):
+async def test_stdout_and_stderr_are_merged_in_order(runner, tmp_path):
     text = await text_of(runner, "echo a; echo b >&2; echo c; echo d >&2", tmp_path)
 
     assert text == "a\nb\nc\nd\n"
 
 
-async def test_exit_codes_and_signals_are_told_apart(runner, tmp_path):
+async def test_exit_code_and_signal_are_distinguished(runner, tmp_path):
     failed = await runner.run("exit 3", cwd=str(tmp_path))
     killed = await runner.run("kill -SEGV $$", cwd=str(tmp_path))
 
@@ -31,18 +31,18 @@ async def test_exit_codes_and_signals_are_told_apart(runner, tmp_path):
     assert (killed.exit_code, killed.signal) == (None, 11)
 
 
-async def test_an_argument_list_runs_without_a_shell(runner, tmp_path):
+async def test_argument_list_runs_without_shell(runner, tmp_path):
     assert await text_of(runner, ["printf", "%s|", "$HOME", "a b", "*"], tmp_path) == "$HOME|a b|*|"
 
 
-async def test_a_command_that_begins_with_a_dash_is_not_an_option_of_bash(runner, tmp_path):
+async def test_command_starting_with_dash_is_not_bash_option(runner, tmp_path):
     finished = await runner.run("-c 'echo hidden'", cwd=str(tmp_path))
 
     assert finished.exit_code == 127
     assert b"hidden\n" not in finished.output.head
 
 
-async def test_commands_start_in_the_folder_asked_for(runner, tmp_path):
+async def test_command_starts_in_given_folder(runner, tmp_path):
     assert await text_of(runner, "pwd -P", tmp_path) == f"{tmp_path.resolve()}\n"
 
 
@@ -58,32 +58,32 @@ async def test_commands_start_in_the_folder_asked_for(runner, tmp_path):
     ],
     ids=str,
 )
-async def test_a_command_that_waits_for_a_person_ends_at_once(runner, tmp_path, command):
+async def test_command_that_reads_input_ends_at_once(runner, tmp_path, command):
     finished = await runner.run(command, cwd=str(tmp_path), timeout_s=30)
 
     assert not finished.timed_out
     assert finished.duration_s < 5
 
 
-async def test_a_missing_folder_is_named(runner, tmp_path):
+async def test_missing_folder_is_named(runner, tmp_path):
     with pytest.raises(ProcessError, match="gone"):
         await runner.run("true", cwd=str(tmp_path / "gone"))
 
 
-async def test_a_missing_program_is_named(runner, tmp_path):
+async def test_missing_program_is_named(runner, tmp_path):
     with pytest.raises(ProcessError, match="no-such-program"):
         await runner.run(["no-such-program"], cwd=str(tmp_path))
 
 
 @pytest.mark.parametrize("text", ["echo \0", "echo \ud800", "echo " + "x" * 200_000])
-async def test_a_command_the_system_cannot_take_is_an_explained_error(runner, tmp_path, text):
+async def test_unstartable_command_is_error_with_hint(runner, tmp_path, text):
     with pytest.raises(ProcessError) as caught:
         await runner.run(text, cwd=str(tmp_path))
 
     assert caught.value.hint
 
 
-async def test_an_aborted_run_starts_nothing(runner, tmp_path):
+async def test_aborted_run_starts_nothing(runner, tmp_path):
     signal = AbortSignal()
     signal.abort()
 
@@ -93,7 +93,7 @@ async def test_an_aborted_run_starts_nothing(runner, tmp_path):
     assert not (tmp_path / "made").exists()
 
 
-async def test_prepared_variables_reach_that_call_once(runner, tmp_path):
+async def test_prepared_variables_apply_to_one_call_once(runner, tmp_path):
     runner.prepare("call-1", {"GIT_NO_LAZY_FETCH": "1"})
 
     other = await text_of(runner, "echo $GIT_NO_LAZY_FETCH", tmp_path, call_id="call-2")
@@ -103,7 +103,7 @@ async def test_prepared_variables_reach_that_call_once(runner, tmp_path):
     assert (other, first, second) == ("\n", "1\n", "\n")
 
 
-async def test_input_is_given_and_then_ends(runner, tmp_path):
+async def test_input_is_passed_and_then_closed(runner, tmp_path):
     text = await text_of(
         runner, "read a; echo first $a; cat; read b || echo over", tmp_path, stdin_text="é\nx\ny\n"
     )
@@ -111,7 +111,7 @@ async def test_input_is_given_and_then_ends(runner, tmp_path):
     assert text == "first é\nx\ny\nover\n"
 
 
-async def test_a_launcher_wraps_every_command(tmp_path):
+async def test_launcher_wraps_every_command(tmp_path):
     seen: list[LaunchSpec] = []
 
     def launcher(arguments: list[str], spec: LaunchSpec) -> list[str]:
@@ -125,7 +125,7 @@ async def test_a_launcher_wraps_every_command(tmp_path):
     assert (seen[0].cwd, seen[0].call_id) == (str(tmp_path), "c")
 
 
-async def test_updates_come_at_most_twenty_times_a_second(runner, tmp_path):
+async def test_output_updates_are_at_most_twenty_per_second(runner, tmp_path):
     sizes: list[int] = []
     began = time.monotonic()
     await runner.run(
@@ -139,7 +139,7 @@ async def test_updates_come_at_most_twenty_times_a_second(runner, tmp_path):
     assert 1 <= len(sizes) <= took * 20 + 2
 
 
-async def test_an_update_shows_the_end_of_the_output(runner, tmp_path):
+async def test_output_update_shows_tail(runner, tmp_path):
     tails: list[str] = []
     gate = tmp_path / "gate"
 
@@ -157,20 +157,20 @@ async def test_an_update_shows_the_end_of_the_output(runner, tmp_path):
     assert any(tail.endswith("\n50000\n") for tail in tails) or tails[0]
 
 
-async def test_many_commands_run_at_once(runner, tmp_path):
+async def test_many_commands_run_concurrently(runner, tmp_path):
     texts = await asyncio.gather(*(text_of(runner, f"echo {n}", tmp_path) for n in range(30)))
 
     assert texts == [f"{n}\n" for n in range(30)]
 
 
-async def test_nothing_starts_after_the_shutdown(runner, tmp_path):
+async def test_no_command_starts_after_shutdown(runner, tmp_path):
     await runner.shutdown()
 
     with pytest.raises(ProcessError):
         await runner.run("true", cwd=str(tmp_path))
 
 
-async def test_the_exit_is_noticed_without_pidfd(runner, tmp_path, monkeypatch):
+async def test_exit_is_noticed_without_pidfd(runner, tmp_path, monkeypatch):
     monkeypatch.delattr("os.pidfd_open", raising=False)
 
     finished = await runner.run("echo a; exit 4", cwd=str(tmp_path))

@@ -102,20 +102,20 @@ IDENTITY = {
 # --- what works as ever
 
 
-async def test_output_exit_codes_and_folders_are_those_of_the_command(each, work):
+async def test_sandboxed_command_keeps_output_exit_code_and_folder(each, work):
     finished = await each.run("pwd -P; echo said >&2; exit 3")
 
     assert finished.exit_code == 3
     assert finished.output.head.decode() == f"{work.resolve()}\nsaid\n"
 
 
-async def test_what_is_made_in_the_workspace_stays(each, work):
+async def test_file_written_in_workspace_persists(each, work):
     assert (await each.run("echo made > sub/file")).exit_code == 0
 
     assert (work / "sub/file").read_text() == "made\n"
 
 
-async def test_a_command_has_a_temporary_folder_of_its_own(each):
+async def test_sandboxed_command_has_its_own_temporary_folder(each):
     text = await each.text(
         'f=$(mktemp) && echo kept > $f && cat $f && dirname $f && echo "$TMPDIR"'
     )
@@ -124,7 +124,7 @@ async def test_a_command_has_a_temporary_folder_of_its_own(each):
     assert (kept, folder) == ("kept", named)
 
 
-async def test_tests_run(inside, work):
+async def test_pytest_runs_in_sandbox(inside, work):
     (work / "test_it.py").write_text("def test_it(tmp_path):\n    assert tmp_path\n")
 
     finished = await inside.run(f"{sys.executable} -m pytest -q -p no:xdist", timeout_s=60)
@@ -132,7 +132,7 @@ async def test_tests_run(inside, work):
     assert finished.exit_code == 0, finished.output.head
 
 
-async def test_a_server_of_the_command_itself_can_be_reached(inside):
+async def test_server_of_same_command_is_reachable(inside):
     script = (
         "import socket; s = socket.create_server(('127.0.0.1', 0));"
         "socket.create_connection(s.getsockname()); print('reached')"
@@ -140,7 +140,7 @@ async def test_a_server_of_the_command_itself_can_be_reached(inside):
     assert await inside.text(f'{sys.executable} -c "{script}"') == "reached\n"
 
 
-async def test_only_the_given_environment_is_there(each, monkeypatch):
+async def test_only_given_environment_is_visible(each, monkeypatch):
     monkeypatch.setenv("CANARY_TOKEN", "canary")
 
     text = await each.text("env; cat /proc/self/environ | tr '\\0' '\\n'")
@@ -149,7 +149,7 @@ async def test_only_the_given_environment_is_there(each, monkeypatch):
     assert "DIRGE_CALL=" in text
 
 
-async def test_a_place_can_be_shown_and_another_opened(home, profile):
+async def test_readable_and_writable_paths_are_mounted(home, profile):
     (home / "shown").mkdir()
     (home / "shown/file").write_text("shown\n")
     (home / "open").mkdir()
@@ -168,7 +168,7 @@ async def test_a_place_can_be_shown_and_another_opened(home, profile):
 # --- nothing is left running
 
 
-async def test_a_command_is_stopped_gently_at_first(each, work):
+async def test_stopped_command_gets_sigterm_first(each, work):
     command = "trap 'echo bye > sub/said; exit' TERM; echo ready; while :; do sleep 0.05; done"
     signal = AbortSignal()
 
@@ -186,7 +186,7 @@ async def test_a_command_is_stopped_gently_at_first(each, work):
         "env -i setsid bash -c 'trap \"\" TERM; sleep 987' & echo ready; wait",
     ],
 )
-async def test_nothing_is_left_of_a_stopped_command(each, our_children, command):
+async def test_aborted_command_leaves_no_process(each, our_children, command):
     signal = AbortSignal()
     before = our_children()
     sleeping = sleepers()
@@ -198,7 +198,7 @@ async def test_nothing_is_left_of_a_stopped_command(each, our_children, command)
     assert our_children() <= before
 
 
-async def test_nothing_is_left_after_the_time_is_over(each):
+async def test_timed_out_command_leaves_no_process(each):
     sleeping = sleepers()
 
     finished = await each.run("setsid sleep 987 & sleep 987", timeout_s=0.3)
@@ -208,7 +208,7 @@ async def test_nothing_is_left_after_the_time_is_over(each):
     assert sleepers() == sleeping
 
 
-async def test_nothing_is_left_in_the_background_of_one_that_ended(each):
+async def test_finished_command_leaves_no_background_process(each):
     sleeping = sleepers()
 
     finished = await each.run("setsid sleep 987 & echo done")
@@ -234,7 +234,7 @@ def sleepers() -> set[str]:
 # --- git
 
 
-async def test_git_is_read_only_and_can_be_looked_at(each, work):
+async def test_git_folder_is_readable_and_not_writable(each, work):
     repository(work)
 
     text = await each.text("git log --format=%s; git commit --allow-empty -m more; ls .git/hooks")
@@ -243,7 +243,7 @@ async def test_git_is_read_only_and_can_be_looked_at(each, work):
     assert git("log", "--format=%s", cwd=work) == "first\n"
 
 
-async def test_a_command_that_may_write_to_git_commits_but_changes_no_hook(inside, work):
+async def test_command_with_git_permit_commits_but_cannot_change_hooks_or_config(inside, work):
     repository(work)
     inside.runner.prepare("c", IDENTITY, frozenset({"git"}))
     command = (
@@ -260,7 +260,7 @@ async def test_a_command_that_may_write_to_git_commits_but_changes_no_hook(insid
     assert not (work / "git.old").exists()
 
 
-async def test_git_can_make_a_repository_where_it_may(inside, work):
+async def test_command_with_git_permit_can_create_repository(inside, work):
     inside.runner.prepare("c", {}, frozenset({"git"}))
 
     first = await inside.run("git init -q", call_id="c")
@@ -271,7 +271,7 @@ async def test_git_can_make_a_repository_where_it_may(inside, work):
     assert (work / ".git").stat().st_mode & 0o7777 == 0o755
 
 
-async def test_a_working_tree_of_a_repository_elsewhere_works(inside, home, work):
+async def test_linked_worktree_works_in_sandbox(inside, home, work):
     main = home / "main"
     main.mkdir()
     repository(main)
@@ -289,7 +289,7 @@ async def test_a_working_tree_of_a_repository_elsewhere_works(inside, home, work
     assert git("log", "--format=%s", cwd=work) == "second\nfirst\n"
 
 
-async def test_a_link_to_a_repository_that_is_not_its_own_opens_nothing(home, work, profile):
+async def test_git_file_pointing_to_foreign_repository_opens_nothing(home, work, profile):
     other = home / "other"
     other.mkdir()
     repository(other)
@@ -303,7 +303,7 @@ async def test_a_link_to_a_repository_that_is_not_its_own_opens_nothing(home, wo
     assert "HEAD" not in text
 
 
-async def test_a_folder_of_a_repository_sees_the_rest_of_it(home, profile):
+async def test_subfolder_of_repository_sees_history_but_cannot_write_outside(home, profile):
     top = home / "top"
     (top / "part").mkdir(parents=True)
     repository(top)
@@ -317,7 +317,7 @@ async def test_a_folder_of_a_repository_sees_the_rest_of_it(home, profile):
     assert not (top / "part/.git").exists()
 
 
-async def test_a_submodule_is_guarded_too(inside, home, work):
+async def test_submodule_git_folder_is_protected(inside, home, work):
     library = home / "library"
     library.mkdir()
     repository(library)
@@ -338,7 +338,7 @@ async def test_a_submodule_is_guarded_too(inside, home, work):
     assert "x\n" not in (work / ".git/modules/vendor/config").read_text()
 
 
-async def test_a_guarded_submodule_is_not_exchanged_by_moving_its_folders(each, home, work):
+async def test_protected_submodule_cannot_be_replaced_by_moving_folders(each, home, work):
     library = home / "library"
     library.mkdir()
     repository(library)
@@ -358,7 +358,7 @@ async def test_a_guarded_submodule_is_not_exchanged_by_moving_its_folders(each, 
     )
 
 
-async def test_a_repository_that_may_be_written_is_not_led_to_other_settings(inside, home, work):
+async def test_writable_repository_cannot_be_redirected_to_other_config(inside, home, work):
     library = home / "library"
     library.mkdir()
     repository(library)
@@ -391,7 +391,7 @@ async def test_a_repository_that_may_be_written_is_not_led_to_other_settings(ins
     assert not (work / ".git/modules/vendor/commondir").exists()
 
 
-async def test_a_pipe_in_the_place_of_a_file_of_git_holds_nothing_up(each, work):
+async def test_fifo_at_git_config_path_does_not_block(each, work):
     repository(work)
     os.mkfifo(work / ".gitmodules")
     (work / ".git/config").unlink()
@@ -400,7 +400,7 @@ async def test_a_pipe_in_the_place_of_a_file_of_git_holds_nothing_up(each, work)
     assert await each.text("echo done") == "done\n"
 
 
-async def test_what_holds_a_root_is_not_moved_with_it(home, work, profile):
+async def test_folder_containing_a_root_cannot_be_moved(home, work, profile):
     inner = work / "sub/inner"
     inner.mkdir(parents=True)
     inside = Inside(replace(profile, roots=(str(work), str(inner))))
@@ -415,14 +415,14 @@ async def test_what_holds_a_root_is_not_moved_with_it(home, work, profile):
 # --- what is left on disk
 
 
-async def test_nothing_is_left_on_disk(each, work):
+async def test_sandbox_leaves_no_files(each, work):
     await each.run("ls -A")
     await each.close()
 
     assert [path.name for path in work.iterdir()] == ["sub"]
 
 
-async def test_a_folder_left_by_a_crash_is_taken_away_by_the_next(inside, work, profile):
+async def test_guard_folder_left_by_crash_is_removed_by_next_sandbox(inside, work, profile):
     (work / ".dirge").mkdir()
     (work / ".dirge").chmod(0o1700)
     await inside.run("true")
@@ -431,7 +431,7 @@ async def test_a_folder_left_by_a_crash_is_taken_away_by_the_next(inside, work, 
     assert not (work / ".dirge").exists()
 
 
-async def test_a_folder_that_a_person_filled_meanwhile_stays(inside, work):
+async def test_guard_folder_with_user_files_is_kept(inside, work):
     await inside.run("true")
     (work / ".dirge/prompts").mkdir()
     await inside.close()
@@ -440,7 +440,7 @@ async def test_a_folder_that_a_person_filled_meanwhile_stays(inside, work):
     assert (work / ".dirge/prompts").exists()
 
 
-async def test_what_another_sandbox_still_needs_is_not_taken_away(inside, profile, work):
+async def test_guard_folder_used_by_another_sandbox_is_kept(inside, profile, work):
     other = Inside(profile)
     await asyncio.gather(inside.run("true"), other.run("true"))
     await inside.close()
@@ -463,7 +463,7 @@ def fake(folder: Path, script: str) -> str:
     return str(program)
 
 
-def test_one_that_does_not_work_is_not_taken(tmp_path, profile, monkeypatch):
+def test_broken_sandbox_program_is_rejected_with_reason(tmp_path, profile, monkeypatch):
     monkeypatch.setattr("dirge_py.processes.sandbox.landlock_exec.abi", lambda: 0)
     program = fake(tmp_path, "echo 'bwrap: setting up uid map: Permission denied' >&2; exit 1")
 
@@ -474,7 +474,7 @@ def test_one_that_does_not_work_is_not_taken(tmp_path, profile, monkeypatch):
     assert found.fix
 
 
-def test_where_there_is_none_the_fix_is_to_install_one(profile, monkeypatch):
+def test_missing_sandbox_program_suggests_installation(profile, monkeypatch):
     monkeypatch.setattr("dirge_py.processes.sandbox.landlock_exec.abi", lambda: 0)
 
     found = find_sandbox(profile, programs=[])
@@ -483,7 +483,7 @@ def test_where_there_is_none_the_fix_is_to_install_one(profile, monkeypatch):
     assert "apt install bubblewrap" in found.fix
 
 
-async def test_one_that_breaks_after_the_start_runs_nothing(tmp_path, profile, work):
+async def test_sandbox_that_breaks_later_runs_no_command(tmp_path, profile, work):
     open_sandbox(profile).close()
     program = fake(tmp_path, 'exec /usr/bin/bwrap "$@"')
     sandbox = find_sandbox(profile, programs=[program])
@@ -502,7 +502,7 @@ async def test_one_that_breaks_after_the_start_runs_nothing(tmp_path, profile, w
     assert not (work / "made").exists()
 
 
-def test_the_home_folder_is_no_workspace(home, profile):
+def test_home_folder_is_rejected_as_workspace(home, profile):
     for root in (home, home.parent, Path("/")):
         found = find_sandbox(replace(profile, roots=(str(root),)))
 
@@ -510,7 +510,7 @@ def test_the_home_folder_is_no_workspace(home, profile):
 
 
 @pytest.mark.parametrize("name", [".git", ".dirge"])
-async def test_a_link_that_cannot_be_guarded_is_refused(inside, home, work, profile, name):
+async def test_symlink_that_cannot_be_protected_is_refused(inside, home, work, profile, name):
     (home / "real").mkdir()
     (work / name).symlink_to(home / "real")
 
@@ -519,7 +519,7 @@ async def test_a_link_that_cannot_be_guarded_is_refused(inside, home, work, prof
     assert isinstance(find_sandbox(profile), NoSandbox)
 
 
-async def test_a_command_in_a_hidden_folder_is_refused(inside, home):
+async def test_command_in_hidden_folder_is_refused(inside, home):
     (home / "private").mkdir()
 
     with pytest.raises(ProcessError, match="hidden"):
@@ -527,7 +527,7 @@ async def test_a_command_in_a_hidden_folder_is_refused(inside, home):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_the_folder_a_command_starts_in_opens_nothing(profile, tmp_path, kind):
+async def test_working_folder_outside_workspace_is_not_writable(profile, tmp_path, kind):
     other = tmp_path / "other"
     (other / "deep").mkdir(parents=True)
     inside = Inside(replace(profile, readable=(*profile.readable, str(other))), kind)

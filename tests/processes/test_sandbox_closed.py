@@ -27,7 +27,7 @@ found.close()
 """
 
 
-def test_a_process_that_is_closed_to_others_has_a_sandbox_all_the_same() -> None:
+def test_uninspectable_process_can_use_sandbox() -> None:
     nobody = as_nobody()
     if subprocess.run([*nobody, "bwrap", "--ro-bind", "/", "/", "true"]).returncode:
         lacking("a bubblewrap that other users may use")

@@ -36,7 +36,7 @@ LISTED = HostList(["pypi.org", "*.pythonhosted.org", "registry.example:8443", "B
         ("xn--bcher-kva.example", 443),
     ],
 )
-def test_listed_hosts_are_reached(host, port):
+def test_listed_hosts_are_allowed(host, port):
     assert LISTED.check_host(host, port)
 
 
@@ -66,13 +66,13 @@ def test_listed_hosts_are_reached(host, port):
         ("localhost", 443),
     ],
 )
-def test_others_are_not(host, port):
+def test_other_hosts_are_refused(host, port):
     with pytest.raises(HostRefused):
         LISTED.check_host(host, port)
 
 
 @given(st.text(max_size=40))
-def test_what_a_host_is_becomes_one_form(text):
+def test_normalized_host_is_stable_ascii(text):
     try:
         name = normalize_host(text)
     except ValueError:
@@ -83,7 +83,7 @@ def test_what_a_host_is_becomes_one_form(text):
 
 
 @pytest.mark.parametrize("listed", ["*", "*.", "a..b", "127.1", "http://a.example", "a.*.example"])
-def test_what_is_no_host_is_not_taken(listed):
+def test_invalid_host_pattern_is_rejected(listed):
     with pytest.raises(ValueError):
         HostList([listed])
 
@@ -96,12 +96,12 @@ def test_what_is_no_host_is_not_taken(listed):
         "2002:7f00:1::", "64:ff9b::7f00:1", "ff02::1",
     ],
 )  # fmt: skip
-def test_a_name_may_not_lead_to_an_address_of_ones_own(address):
+def test_listed_name_resolving_to_private_address_is_refused(address):
     with pytest.raises(HostRefused):
         LISTED.check_address(address)
 
 
-def test_a_name_may_lead_into_the_internet_or_to_a_listed_address():
+def test_public_or_listed_address_is_allowed():
     HostList(["10.0.0.5"]).check_address("10.0.0.5")
     LISTED.check_address("151.101.0.223")
     LISTED.check_address("2a04:4e42::223")
@@ -154,7 +154,7 @@ def ask() -> Iterator[Ask]:
         yield send
 
 
-def test_a_request_is_passed_on_to_a_listed_host(ask, port):
+def test_proxy_forwards_request_to_listed_host(ask, port):
     request = (
         f"GET http://localhost:{port}/a?b HTTP/1.1\r\nHost: other.example\r\n"
         "Proxy-Connection: keep-alive\r\n\r\n"
@@ -165,7 +165,7 @@ def test_a_request_is_passed_on_to_a_listed_host(ask, port):
     assert answer.endswith(f"/a?b for localhost:{port} None".encode())
 
 
-def test_a_tunnel_is_made_to_a_listed_host(ask, port):
+def test_proxy_tunnels_to_listed_host(ask, port):
     request = f"CONNECT 127.0.0.1:{port} HTTP/1.1\r\n\r\n".encode()
 
     assert b"/inner for x" in ask(HostList([f"127.0.0.1:{port}"]), request)
@@ -187,7 +187,7 @@ def test_a_tunnel_is_made_to_a_listed_host(ask, port):
         "CONNECT localhost:99999 HTTP/1.1",
     ],
 )
-def test_all_else_is_refused(ask, port, request_line):
+def test_proxy_refuses_other_requests(ask, port, request_line):
     request = request_line.format(port=port) + "\r\n\r\n"
 
     answer = ask(HostList([f"localhost:{port}"]), request.encode())
@@ -196,7 +196,7 @@ def test_all_else_is_refused(ask, port, request_line):
     assert b"The sandbox of dirge" in answer
 
 
-def test_nothing_is_left_of_a_closed_proxy():
+def test_closed_proxy_leaves_no_folder_or_thread():
     proxy = HostProxy(HostList([]))
     proxy.close()
 
@@ -232,14 +232,14 @@ FETCH = (
 )
 
 
-async def test_a_command_reaches_a_listed_host(inside, port):
+async def test_sandboxed_command_reaches_listed_host(inside, port):
     assert await inside(f"{FETCH} http://localhost:{port}/x; exit 3") == (
         3,
         f"/x for localhost:{port} None\n",
     )
 
 
-async def test_a_command_reaches_no_other_host_and_nothing_directly(inside, port):
+async def test_sandboxed_command_reaches_no_other_host(inside, port):
     _, through = await inside(f"{FETCH} http://evil.example/")
     _, direct = await inside(f"exec 3<>/dev/tcp/127.0.0.1/{port} && echo reached")
 
@@ -247,5 +247,5 @@ async def test_a_command_reaches_no_other_host_and_nothing_directly(inside, port
     assert "reached" not in direct
 
 
-async def test_a_signal_that_ends_the_command_is_seen(inside):
+async def test_signal_that_ends_command_is_reported(inside):
     assert (await inside("kill -SEGV $$"))[0] == 139

@@ -50,7 +50,7 @@ def made(*, has_network: bool = False) -> str:
 # --- bubblewrap
 
 
-def test_a_profile_begins_with_everything_apart_and_read_only():
+def test_bubblewrap_profile_starts_unshared_and_read_only():
     assert made().startswith(
         "--unshare-all --unshare-user --cap-drop ALL --new-session "
         "--ro-bind / / --dev /dev --proc /proc "
@@ -58,7 +58,7 @@ def test_a_profile_begins_with_everything_apart_and_read_only():
     assert "--ro-bind /proc/sys /proc/sys" in made()
 
 
-def test_a_profile_places_folders_before_what_is_in_them():
+def test_mounts_are_ordered_from_outer_to_inner():
     text = made()
 
     assert text.index("--bind /home/a/work /home/a/work") < text.index("/home/a/work/.git")
@@ -66,18 +66,18 @@ def test_a_profile_places_folders_before_what_is_in_them():
     assert "--ro-bind /dev/null /run/x.sock" in text
 
 
-def test_the_network_is_shared_only_where_it_was_granted():
+def test_network_is_shared_only_if_granted():
     assert "--share-net" not in made()
     assert "--share-net" in made(has_network=True)
 
 
-def test_what_nobody_can_make_needs_no_guard():
+def test_missing_path_that_cannot_be_created_is_not_mounted():
     options = mount_arguments(PLACES, ensure=lambda path: None, has_network=False)
 
     assert "/home/a/work/.git" not in options
 
 
-def test_the_argument_list_names_no_variable():
+def test_launcher_arguments_contain_no_environment_variables():
     setup = BubblewrapSetup(program="/usr/bin/bwrap", filter_path="/proc/1/fd/5")
 
     arguments = wrapped(["make", "a b"], ["--ro-bind", "/", "/"], setup)
@@ -107,7 +107,7 @@ def profile(home: Path) -> SandboxProfile:
     return physical_profile(SandboxProfile(roots=(str(home / "work"),), home=str(home)))
 
 
-def test_of_home_only_toolchains_are_shown(home, profile):
+def test_only_toolchains_are_visible_in_home(home, profile):
     for folder in (".cargo/bin", ".rustup", ".ssh", "bin", ".local/bin", ".local/share/keyrings"):
         (home / folder).mkdir(parents=True)
     (home / ".cargo/credentials.toml").touch()
@@ -139,13 +139,13 @@ def test_of_home_only_toolchains_are_shown(home, profile):
     }
 
 
-def test_home_on_the_path_shows_nothing_more(home, profile):
+def test_home_on_path_stays_hidden(home, profile):
     places = plan_mounts(profile, spec_of(profile, f"{home}:{home}/.local:{home.parent}"))
 
     assert effect_on(str(home / ".ssh"), places) == "hide"
 
 
-def test_an_environment_of_the_project_cannot_open_what_is_no_python(home, profile):
+def test_project_venv_cannot_expose_folder_without_python(home, profile):
     (home / ".ssh/bin").mkdir(parents=True)
     (home / ".ssh/bin/python").touch()
     (home / "work/.venv/bin").mkdir(parents=True)
@@ -157,7 +157,7 @@ def test_an_environment_of_the_project_cannot_open_what_is_no_python(home, profi
     assert effect_on(str(home / ".ssh"), places) == "hide"
 
 
-def test_the_python_of_an_environment_of_the_project_is_shown(home, profile):
+def test_python_of_project_venv_is_visible(home, profile):
     real = home / ".pyenv/versions/3.12"
     (real / "bin").mkdir(parents=True)
     (real / "lib/python3.12").mkdir(parents=True)
@@ -172,7 +172,7 @@ def test_the_python_of_an_environment_of_the_project_is_shown(home, profile):
     assert effect_on(str(home / ".pyenv"), places) == "hide"
 
 
-def test_our_own_state_is_hidden_wherever_it_is(home):
+def test_state_and_config_folders_are_hidden(home):
     (home / "work/state").mkdir(parents=True)
     profile = physical_profile(
         SandboxProfile(
@@ -192,7 +192,7 @@ def test_our_own_state_is_hidden_wherever_it_is(home):
         )
 
 
-def test_a_folder_above_the_home_folder_is_no_workspace_of_a_sandbox(home):
+def test_parent_of_home_is_rejected_as_sandbox_workspace(home):
     found = probe.find_sandbox(SandboxProfile(roots=(str(home.parent),), home=str(home)))
 
     assert isinstance(found, NoSandbox)
@@ -203,7 +203,7 @@ def test_a_folder_above_the_home_folder_is_no_workspace_of_a_sandbox(home):
 # --- Landlock
 
 
-def test_what_is_taken_away_in_a_folder_is_never_allowed_with_it(home):
+def test_landlock_rules_never_allow_restricted_subfolders(home):
     for folder in ("a/work/src", "a/work/.git", "a/secret", "b"):
         (home / folder).mkdir(parents=True)
     base = str(home)
@@ -224,7 +224,7 @@ def test_what_is_taken_away_in_a_folder_is_never_allowed_with_it(home):
 
 
 @pytest.mark.parametrize("machine", ["x86_64", "aarch64"])
-def test_a_filter_ends_in_allowing_what_it_did_not_name(machine):
+def test_seccomp_filter_allows_by_default(machine):
     program = filter_program(sockets=True, machine=machine)
 
     assert program is not None
@@ -232,14 +232,14 @@ def test_a_filter_ends_in_allowing_what_it_did_not_name(machine):
     assert program.endswith(b"\x06\0\0\0\0\0\xff\x7f")
 
 
-def test_there_is_no_filter_for_a_machine_whose_calls_are_not_known():
+def test_seccomp_filter_is_missing_for_unknown_machine():
     assert filter_program(sockets=True, machine="riscv64") is None
 
 
 # --- seatbelt
 
 
-def test_the_profile_for_macos():
+def test_seatbelt_profile_orders_rules_and_denies_network():
     text = seatbelt_profile(PLACES, has_network=False)
 
     lines = text.splitlines()
@@ -254,7 +254,7 @@ def test_the_profile_for_macos():
     assert text.count("(") == text.count(")")
 
 
-def test_the_profile_for_macos_keeps_what_is_pinned_from_being_moved():
+def test_seatbelt_profile_denies_moving_pinned_folder():
     places: MountPlan = {"/": "show", "/a": "write", "/a/b": "pin", "/a/b/.git": "guard"}
 
     lines = seatbelt_profile(places, has_network=False).splitlines()
@@ -264,7 +264,7 @@ def test_the_profile_for_macos_keeps_what_is_pinned_from_being_moved():
     )
 
 
-def test_the_profile_for_macos_quotes_paths():
+def test_seatbelt_profile_quotes_paths():
     places: MountPlan = {"/": "show", '/a"b\\c': "hide"}
 
     assert '(subpath "/a\\"b\\\\c")' in seatbelt_profile(places, has_network=True)
@@ -282,7 +282,7 @@ def test_the_profile_for_macos_quotes_paths():
         ("nothing", "", "--sandbox off"),
     ],
 )
-def test_the_fix_is_for_what_stands_in_the_way(setting, value, named):
+def test_namespace_fix_names_blocking_setting(setting, value, named):
     def read(path: str) -> str:
         return value if path == f"/proc/sys/{setting}" else ""
 
@@ -311,7 +311,7 @@ def _no_sandbox(monkeypatch: pytest.MonkeyPatch) -> None:
     )
 
 
-def test_settings_make_the_room(home, workspace):
+def test_sandbox_settings_become_profile(home, workspace):
     config = config_of(
         home, readable=["~/.cargo"], writable=["build", "/opt/x"], hosts=["a.example"], network=True
     )
@@ -329,14 +329,14 @@ def test_settings_make_the_room(home, workspace):
     )
 
 
-def test_off_looks_for_none(home, workspace, monkeypatch):
+def test_sandbox_mode_off_skips_detection(home, workspace, monkeypatch):
     monkeypatch.setattr(probe, "find_sandbox", lambda profile: pytest.fail("looked"))
 
     assert open_sandbox(config_of(home, mode="off"), workspace, []) is None
 
 
 @pytest.mark.usefixtures("_no_sandbox")
-def test_preferred_without_one_is_off_with_a_notice(home, workspace):
+def test_preferred_sandbox_that_is_missing_gives_notice(home, workspace):
     notices: list[str] = []
 
     assert open_sandbox(config_of(home, mode="preferred"), workspace, notices) is None
@@ -344,14 +344,14 @@ def test_preferred_without_one_is_off_with_a_notice(home, workspace):
 
 
 @pytest.mark.usefixtures("_no_sandbox")
-def test_required_without_one_names_the_fix(home, workspace):
+def test_required_sandbox_that_is_missing_is_config_error(home, workspace):
     with pytest.raises(ConfigError, match="bubblewrap is not installed") as caught:
         open_sandbox(config_of(home, mode="required"), workspace, [])
 
     assert caught.value.hint.startswith("Install it.")
 
 
-def test_required_with_one_that_works_gives_it(home, workspace):
+def test_required_sandbox_that_works_is_returned(home, workspace):
     notices: list[str] = []
     try:
         sandbox = open_sandbox(config_of(home, mode="required"), workspace, notices)
@@ -363,6 +363,6 @@ def test_required_with_one_that_works_gives_it(home, workspace):
     assert bool(notices) == bool(sandbox.limits)
 
 
-def test_a_host_that_is_none_is_named(home, workspace):
+def test_invalid_sandbox_host_is_config_error(home, workspace):
     with pytest.raises(ConfigError, match=r"a\.\.b"):
         open_sandbox(config_of(home, mode="required", hosts=["a..b"]), workspace, [])

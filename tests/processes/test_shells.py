@@ -34,7 +34,7 @@ async def text_of(shells: Shells, shell_id: str, **options) -> str:
     return (output.head + output.tail).decode()
 
 
-async def test_a108_new_output_is_given_once(shells, tmp_path):
+async def test_a108_new_output_is_returned_once(shells, tmp_path):
     shell = shells.start(
         "echo a; until [ -e gate ]; do sleep 0.01; done; echo b", cwd=str(tmp_path)
     )
@@ -47,7 +47,7 @@ async def test_a108_new_output_is_given_once(shells, tmp_path):
     assert (first, again, "".join(rest)) == ("a\n", "", "b\n")
 
 
-async def test_no_character_is_torn_between_two_looks(shells, tmp_path):
+async def test_character_split_between_two_reads_is_returned_whole(shells, tmp_path):
     command = (
         r"printf '\xf0\x9d'; until [ -e gate ]; do sleep 0.01; done; printf '\x84\x9e\xc3\xa9\xe2'"
     )
@@ -60,7 +60,7 @@ async def test_no_character_is_torn_between_two_looks(shells, tmp_path):
     assert (await shells.new_output(shell.id)).output.head == "𝄞é".encode() + b"\xe2"
 
 
-async def test_waiting_ends_with_news_with_the_end_with_time_and_with_an_abort(shells, tmp_path):
+async def test_wait_for_output_ends_on_output_exit_timeout_or_abort(shells, tmp_path):
     silent = shells.start("until [ -e gate ]; do sleep 0.01; done", cwd=str(tmp_path))
     signal = AbortSignal()
     began = time.monotonic()
@@ -75,7 +75,7 @@ async def test_waiting_ends_with_news_with_the_end_with_time_and_with_an_abort(s
     assert time.monotonic() - began < 5
 
 
-async def test_a108_a_killed_one_leaves_nothing(shells, tmp_path, is_alive):
+async def test_a108_killed_shell_leaves_no_process(shells, tmp_path, is_alive):
     shell = shells.start(f"trap '' TERM; sleep 100 & {FOREVER}", cwd=str(tmp_path))
     await until(lambda: pids_in(tmp_path / "pids"))
 
@@ -85,7 +85,7 @@ async def test_a108_a_killed_one_leaves_nothing(shells, tmp_path, is_alive):
     assert not any(map(is_alive, pids_in(tmp_path / "pids")))
 
 
-async def test_the_end_is_told_with_its_code(shells, tmp_path):
+async def test_shell_state_has_exit_code_signal_or_timeout(shells, tmp_path):
     failed = shells.start("echo no; exit 7", cwd=str(tmp_path))
     shot = shells.start("kill -SEGV $$", cwd=str(tmp_path))
     slow = shells.start("sleep 100", cwd=str(tmp_path), timeout_s=0.1)
@@ -96,7 +96,7 @@ async def test_the_end_is_told_with_its_code(shells, tmp_path):
     assert told == [("exited", 7, None), ("exited", None, 11), ("timed_out", None, None)]
 
 
-async def test_d55_a_ninth_is_refused_with_a_list(shells, tmp_path):
+async def test_d55_ninth_shell_is_refused_with_list(shells, tmp_path):
     for number in range(MAX_RUNNING):
         shells.start(f"sleep {100 + number}", cwd=str(tmp_path))
 
@@ -109,7 +109,7 @@ async def test_d55_a_ninth_is_refused_with_a_list(shells, tmp_path):
     assert shells.start("echo ninth", cwd=str(tmp_path)).id == "sh9"
 
 
-async def test_the_oldest_that_ended_are_forgotten(shells, tmp_path):
+async def test_oldest_ended_shells_are_forgotten(shells, tmp_path):
     going_on = shells.start("sleep 100", cwd=str(tmp_path))
     for _ in range(MAX_KEPT + 2):
         await shells.start("true", cwd=str(tmp_path)).ended()
@@ -121,9 +121,7 @@ async def test_the_oldest_that_ended_are_forgotten(shells, tmp_path):
         shells.get("sh2")
 
 
-async def test_a108_the_end_of_the_session_ends_the_rest_and_says_which_ran(
-    shells, tmp_path, is_alive
-):
+async def test_a108_shutdown_kills_running_shells_and_returns_them(shells, tmp_path, is_alive):
     await shells.start("true", cwd=str(tmp_path)).ended()
     shells.start(FOREVER, cwd=str(tmp_path))
     shells.start(f"setsid bash -c '{FOREVER}' & wait", cwd=str(tmp_path))
@@ -138,7 +136,7 @@ async def test_a108_the_end_of_the_session_ends_the_rest_and_says_which_ran(
     assert not any(map(is_alive, pids_in(tmp_path / "pids")))
 
 
-async def test_a_flood_stays_small_in_memory_and_whole_in_the_file(shells, tmp_path, outputs):
+async def test_output_flood_uses_little_memory_and_file_is_complete(shells, tmp_path, outputs):
     shell = shells.start("seq 1 400000", cwd=str(tmp_path), outputs=outputs, call_id="flood")
     await shell.ended()
     new = await shells.new_output(shell.id)
@@ -149,7 +147,7 @@ async def test_a_flood_stays_small_in_memory_and_whole_in_the_file(shells, tmp_p
     assert Path(new.state.output_path).read_bytes() == whole
 
 
-async def test_foreground_commands_leave_the_background_alone(shells, tmp_path, is_alive):
+async def test_foreground_commands_do_not_kill_background_commands(shells, tmp_path, is_alive):
     background = shells.start(f"{FOREVER} & {FOREVER}", cwd=str(tmp_path))
     await until(lambda: len(pids_in(tmp_path / "pids")) == 2)
 
@@ -160,7 +158,7 @@ async def test_foreground_commands_leave_the_background_alone(shells, tmp_path, 
     assert background.is_running
 
 
-async def test_a_moved_command_goes_on_and_the_caller_is_let_go(shells, tmp_path):
+async def test_command_moved_to_background_keeps_running_and_returns_shell(shells, tmp_path):
     command = "printf 'a\n\\xc3'; until [ -e gate ]; do sleep 0.01; done; printf '\\xa9b'; exit 4"
     signal = AbortSignal()
     run = asyncio.ensure_future(
@@ -181,7 +179,7 @@ async def test_a_moved_command_goes_on_and_the_caller_is_let_go(shells, tmp_path
     assert shells.to_background() is None
 
 
-async def test_a_moved_command_gets_the_time_of_the_background(shells, tmp_path):
+async def test_command_moved_to_background_loses_foreground_timeout(shells, tmp_path):
     run = asyncio.ensure_future(
         shells.run("sleep 0.4; echo late", cwd=str(tmp_path), timeout_s=0.3)
     )
@@ -192,7 +190,7 @@ async def test_a_moved_command_gets_the_time_of_the_background(shells, tmp_path)
     assert await all_of(shells, "sh1") == ["late\n"]
 
 
-async def test_a_command_that_is_being_stopped_is_not_moved(shells, tmp_path):
+async def test_command_being_stopped_is_not_moved_to_background(shells, tmp_path):
     signal = AbortSignal()
     running = asyncio.create_task(shells.run(FOREVER, cwd=str(tmp_path), signal=signal))
     await until(lambda: (tmp_path / "pids").exists())
@@ -205,7 +203,7 @@ async def test_a_command_that_is_being_stopped_is_not_moved(shells, tmp_path):
     assert (await running).aborted
 
 
-async def test_who_waits_longer_is_not_woken_by_who_waits_shorter(shells, tmp_path):
+async def test_short_wait_does_not_wake_longer_wait(shells, tmp_path):
     shell = shells.start("until [ -e gate ]; do sleep 0.01; done; echo out", cwd=str(tmp_path))
     long = asyncio.create_task(shells.new_output(shell.id, wait_s=30))
 

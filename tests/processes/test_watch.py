@@ -37,13 +37,13 @@ NO_QUESTIONS = [
 
 
 @pytest.mark.parametrize("text", QUESTIONS)
-def test_an_unfinished_question_is_one(text):
+def test_unanswered_question_at_end_is_detected(text):
     assert question_at_end(f"before\n{text}") == text.strip()
     assert question_at_end(f"50%\r\x1b[1m{text}\x1b[0m") == text.strip()
 
 
 @pytest.mark.parametrize("text", NO_QUESTIONS)
-def test_other_ends_of_output_are_none(text):
+def test_other_output_endings_are_no_question(text):
     assert question_at_end(f"Password: secret\n{text}") == ""
 
 
@@ -51,20 +51,20 @@ def test_other_ends_of_output_are_none(text):
     "loop", ["Continue? [y/N]\n", "Continue? [y/N] ", "Answer yes or no.\nContinue? [y/N]\n"]
 )
 @pytest.mark.parametrize("cut", [0, 1, 3, 7, 14])
-def test_a_question_asked_again_and_again_is_found_wherever_the_text_is_cut(loop, cut):
+def test_repeated_question_is_detected_at_any_cut(loop, cut):
     text = "make: done\n" + loop * 40
 
     assert repeated_question(text[: len(text) - cut]) == "Continue? [y/N]"
     assert repeated_question(loop * 9) == ""
 
 
-def test_repeated_lines_that_are_no_question_are_left_alone():
+def test_repeated_lines_without_question_are_ignored():
     assert repeated_question("y\n" * 2000) == ""
     assert repeated_question("".join(f"Password {n}:\n" for n in range(200))) == ""
 
 
 @given(st.text(max_size=300), st.sampled_from(QUESTIONS), st.integers(10, 30))
-def test_any_text_may_stand_before_the_repeats(before, question, times):
+def test_repeated_question_is_detected_after_any_text(before, question, times):
     assert repeated_question(before + "\n" + f"{question.strip()}\n" * times) == question.strip()
 
 
@@ -80,7 +80,7 @@ QUICK = WatchSettings(asks_s=0.3, look_s=0.1)
         ("yes 'Really? (yes/no)'", "Really? (yes/no)"),
     ],
 )
-async def test_a_command_that_asks_is_stopped_and_its_question_told(
+async def test_command_that_asks_is_stopped_and_question_is_reported(
     runner, tmp_path, command, question
 ):
     finished = await runner.run(command, cwd=str(tmp_path), timeout_s=20, watching=QUICK)
@@ -90,20 +90,20 @@ async def test_a_command_that_asks_is_stopped_and_its_question_told(
     assert finished.duration_s < 5
 
 
-async def test_one_that_goes_on_to_work_is_not_stopped(runner, tmp_path):
+async def test_command_that_keeps_working_after_question_is_not_stopped(runner, tmp_path):
     command = "printf 'Continue? [y/N] '; timeout 0.8 sh -c 'while :; do :; done'; echo done"
     finished = await runner.run(command, cwd=str(tmp_path), watching=QUICK)
 
     assert finished.output.head == b"Continue? [y/N] done\n"
 
 
-async def test_without_a_watch_a_question_is_output_like_any_other(runner, tmp_path):
+async def test_without_watching_question_is_ordinary_output(runner, tmp_path):
     finished = await runner.run("printf 'Password: '; sleep 0.7", cwd=str(tmp_path))
 
     assert (finished.exit_code, finished.question) == (0, "")
 
 
-async def test_quiet_is_told_with_the_end_of_the_output_until_something_comes(runner, tmp_path):
+async def test_quiet_command_reports_tail_until_new_output(runner, tmp_path):
     received = []
     watching = WatchSettings(
         quiet_s=0.15, look_s=0.05, on_quiet=lambda tail, quiet_s: received.append((tail, quiet_s))
@@ -124,7 +124,7 @@ async def test_quiet_is_told_with_the_end_of_the_output_until_something_comes(ru
     assert finished.quiet_s < 1
 
 
-async def test_a_watch_ends_with_its_command(runner, tmp_path):
+async def test_watching_ends_with_command(runner, tmp_path):
     descriptors = os.listdir("/proc/self/fd")
     received = []
     watching = WatchSettings(
