@@ -226,7 +226,7 @@ def test_scripted_provider_needs_no_key(configured, tmp_path):
     assert provider_access(config, "play").script == str(tmp_path / "s.toml")
 
 
-# -- whose model an id is
+# -- providers of bare model ids
 
 ROUTER = '[providers.router]\ntype = "openrouter"\nmodel = "a/b"\napi_key_env = "R"\n'
 PROXY = (
@@ -240,7 +240,7 @@ BOTH = {**KEY, **ANTHROPIC}
 @pytest.mark.parametrize(
     ("text", "environment", "spec", "name"),
     [
-        # the default provider's own, a name that is nobody's, and another's whose key is set
+        # of the default provider, of no known provider, of another provider whose key is set
         ("", BOTH, "gpt-9", "openai-responses/gpt-9"),
         ("", BOTH, "o4-mini:high", "openai-responses/o4-mini"),
         ("", BOTH, "my-finetune", "openai-responses/my-finetune"),
@@ -248,10 +248,10 @@ BOTH = {**KEY, **ANTHROPIC}
         ("", BOTH, "Claude-opus-5", "anthropic/Claude-opus-5"),
         ("", {**BOTH, "ZHIPU_API_KEY": "z"}, "glm-5.2", "glm/glm-5.2"),
         ("", {**BOTH, "GOOGLE_API_KEY": "g"}, "gemini-3-pro", "gemini/gemini-3-pro"),
-        # an entry that lists it, or another one of its family
+        # listed by an entry, or of the family of a listed model
         (PROXY, {**KEY, "P": "p"}, "claude-sonnet-5", "proxy/claude-sonnet-5"),
         ('provider = "openai"\n' + PROXY, {**KEY, "P": "p"}, "claude-9", "proxy/claude-9"),
-        # who serves models of others takes any id
+        # services that resell models take any id
         (PROXY, {"P": "p"}, "gemini-3-pro", "proxy/gemini-3-pro"),
         (ROUTER, {"R": "r"}, "claude-opus-5", "router/claude-opus-5"),
         ("", {"GROQ_API_KEY": "g"}, "llama-4", "groq/llama-4"),

@@ -43,7 +43,7 @@ def test_project_may_set_restrictive_rules_plugins_theme_and_reminders() -> None
 
 
 @pytest.mark.parametrize("table", sorted({*Config.model_fields} - {*ProjectConfig.model_fields}))
-def test_project_may_not_set_other_tables(table: str) -> None:
+def test_project_may_not_set_restricted_tables(table: str) -> None:
     error = refusal(f"# first\n[{table}]\nx = 1\n")
     assert error.message == f"p/config.toml:2: a project may not set `{table}`."
     assert "[[permission.rule]]" in error.hint

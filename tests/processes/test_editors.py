@@ -12,7 +12,7 @@ from dirge_py.processes.runner import Runner
 
 LIMIT_S = 30.0
 HOLDING = "vim"
-"""Any editor that would wait: named wherever a person could name one."""
+"""An editor that would wait for input, set in every place that can name an editor."""
 
 
 @pytest.fixture
@@ -33,11 +33,11 @@ def repository(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def run_in_repository(repository: Path, runner: Runner):
-    async def tell(command: str) -> tuple[int | None, str]:
+    async def run(command: str) -> tuple[int | None, str]:
         done = await runner.run(command, cwd=str(repository), timeout_s=LIMIT_S)
         return done.exit_code, (done.output.head + done.output.tail).decode()
 
-    return tell
+    return run
 
 
 @pytest.mark.parametrize(
@@ -126,17 +126,17 @@ async def test_editor_variable_split_into_words_runs_failing_editor(run_in_repos
 async def test_passed_variables_cannot_restore_editor_or_pager():
     names = ["EDITOR", "VISUAL", "GIT_EDITOR", "GIT_SEQUENCE_EDITOR", "HGEDITOR", "MY_EDITOR",
              "PAGER", "GIT_PAGER", "BAT_PAGER", "FCEDIT", "DIRGE_NO_EDITOR"]  # fmt: skip
-    theirs = dict.fromkeys(names, HOLDING)
-    policy = EnvironmentPolicy(names, source=theirs)
+    user_environment = dict.fromkeys(names, HOLDING)
+    policy = EnvironmentPolicy(names, source=user_environment)
 
     assert [name for name in names if may_be_passed(name)] == []
     assert HOLDING not in policy.build("x").values()
 
 
 async def test_command_of_user_gets_own_editor():
-    theirs = {"EDITOR": HOLDING, "VISUAL": HOLDING, "PATH": "/bin"}
+    user_environment = {"EDITOR": HOLDING, "VISUAL": HOLDING, "PATH": "/bin"}
 
-    built = EnvironmentPolicy(source=theirs).build_for_person("x")
+    built = EnvironmentPolicy(source=user_environment).build_for_person("x")
 
     assert (built["EDITOR"], built["VISUAL"], "GIT_EDITOR" in built) == (HOLDING, HOLDING, False)
 

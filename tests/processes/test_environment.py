@@ -18,7 +18,7 @@ CANARIES = [
     "X",
 ]
 
-ASK_FOR_THE_ENVIRONMENT = """
+PRINT_ENVIRONMENT = """
 import asyncio, os, sys
 from dirge_py.processes.environment import EnvironmentPolicy
 from dirge_py.processes.runner import Runner
@@ -36,7 +36,7 @@ def test_environment_of_dirge_does_not_leak_to_command():
     root = Path(__file__).parents[2]
     environment = {name: f"canary-{name}" for name in CANARIES}
     program = subprocess.run(
-        [sys.executable, "-c", ASK_FOR_THE_ENVIRONMENT],
+        [sys.executable, "-c", PRINT_ENVIRONMENT],
         env={**environment, "PATH": "/usr/bin:/bin", "HOME": "/root", "PYTHONPATH": str(root)},
         capture_output=True,
         check=True,

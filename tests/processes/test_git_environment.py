@@ -119,5 +119,5 @@ def test_git_hardening_is_merged_with_given_config_and_later_value_wins():
     ]
 
 
-def test_config_count_without_entries_is_ignored():
+def test_invalid_git_config_count_is_ignored():
     assert harden_git({"GIT_CONFIG_COUNT": "many"})["GIT_CONFIG_COUNT"] == "3"

@@ -1,4 +1,4 @@
-"""Real processes that try to escape."""
+"""Real processes that try to outlive their command."""
 
 import asyncio
 import os
@@ -45,9 +45,9 @@ def pids_in(path: Path) -> list[int]:
     return [int(line) for line in path.read_text().split()] if path.exists() else []
 
 
-async def until(is_so) -> None:
+async def until(condition) -> None:
     async with asyncio.timeout(40):
-        while not is_so():  # noqa: ASYNC110 - other processes set no event of ours
+        while not condition():  # noqa: ASYNC110 - other processes set no event of ours
             await asyncio.sleep(0)
 
 
@@ -67,7 +67,7 @@ async def test_abort_kills_ordinary_command_at_once(runner, tmp_path, is_alive):
 
     assert finished.aborted
     assert not any(map(is_alive, pids_in(pids)))
-    assert took < 1.5  # less than the grace a command gets at a timeout; alone it is 0.02
+    assert took < 1.5  # below the grace period of a timeout; 0.02 s when idle
 
 
 async def test_command_that_ignores_sigterm_is_killed(runner, tmp_path, is_alive):

@@ -1,4 +1,4 @@
-"""Real processes without any mark of their command."""
+"""Real processes that carry no marker of their command."""
 
 import asyncio
 import shlex
@@ -16,7 +16,7 @@ from tests.processes.test_nothing_is_left import pids_in, until
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs a subreaper")
 
 ESCAPED = "(setsid sh -c 'echo $$ >> {pids}; exec sleep 100' >/dev/null 2>&1 &)"
-NAMELESS = "env -i setsid sh -c 'echo $$ >> {pids}; exec sleep 100' >/dev/null 2>&1 & disown"
+UNMARKED = "env -i setsid sh -c 'echo $$ >> {pids}; exec sleep 100' >/dev/null 2>&1 & disown"
 SUBSHELL = "(exec env -i setsid sh -c 'echo $$ >> {pids}; exec sleep 100' &)"
 WITH_CHILDREN = "env -i setsid sh -c 'echo $$ >> {pids}; sleep 100 & sleep 100; :' & disown"
 CHAIN = """
@@ -48,17 +48,17 @@ ctypes.CDLL(None).pthread_exit(None)
 READY = "until [ -s {pids} ]; do sleep 0.01; done"
 
 
-def leaving(what: str, pids: Path) -> str:
+def command_leaving(what: str, pids: Path) -> str:
     return f"{what}; {READY}; echo hi".format(pids=pids)
 
 
-@pytest.mark.parametrize("what", [NAMELESS, SUBSHELL, WITH_CHILDREN])
+@pytest.mark.parametrize("what", [UNMARKED, SUBSHELL, WITH_CHILDREN])
 async def test_orphan_without_marker_is_killed_with_its_command(
     runner, tmp_path, is_alive, our_children, what
 ):
     before = our_children()
     pids = tmp_path / "pids"
-    finished = await runner.run(leaving(what, pids), cwd=str(tmp_path))
+    finished = await runner.run(command_leaving(what, pids), cwd=str(tmp_path))
 
     assert (finished.output.head, finished.exit_code) == (b"hi\n", 0)
     assert finished.stopped >= 1
@@ -78,7 +78,7 @@ async def test_fork_chain_is_killed_with_its_command(runner, tmp_path, our_child
     command = program(CHAIN, tmp_path / "pids", bare=bare)
     finished = await runner.run(command, cwd=str(tmp_path))
 
-    # The last link of a chain has no parent but us, dead or alive.
+    # The last process of a chain is our child, dead or alive.
     assert our_children() <= before
     assert (finished.exit_code, finished.left) == (0, ())
 
@@ -121,7 +121,7 @@ async def test_result_names_unmarked_orphan_that_may_belong_to_running_command(
     other = asyncio.ensure_future(runner.run(f"touch began; {gate}", cwd=str(tmp_path)))
     await until((tmp_path / "began").exists)
     pids = tmp_path / "pids"
-    finished = await runner.run(leaving(NAMELESS, pids), cwd=str(tmp_path))
+    finished = await runner.run(command_leaving(UNMARKED, pids), cwd=str(tmp_path))
     innocent = await runner.run(":", cwd=str(tmp_path))
     was_alive = is_alive(pids_in(pids)[0])
     (tmp_path / "gate").touch()
@@ -145,8 +145,8 @@ async def test_process_whose_main_thread_ended_is_killed(runner, tmp_path, has_t
 
 async def test_orphan_without_marker_is_killed_on_timeout(runner, tmp_path, is_alive):
     pids = tmp_path / "pids"
-    command = leaving(NAMELESS, pids) + "; sleep 100"
-    # A busy machine may need longer to start what is to be left behind.
+    command = command_leaving(UNMARKED, pids) + "; sleep 100"
+    # A busy machine may need longer to start the orphan.
     for timeout_s in (0.5, 5, 30):
         await runner.run(command, cwd=str(tmp_path), timeout_s=timeout_s)
         if pids_in(pids):
@@ -159,7 +159,7 @@ def test_orphan_without_marker_is_killed_when_event_loop_is_closed(tmp_path, is_
     pids = tmp_path / "pids"
 
     async def leave_while_it_runs() -> None:
-        command = leaving(NAMELESS, pids) + "; sleep 100"
+        command = command_leaving(UNMARKED, pids) + "; sleep 100"
         run = asyncio.ensure_future(Runner(EnvironmentPolicy()).run(command, cwd=str(tmp_path)))
         await until(lambda: pids_in(pids))
         assert not run.done()
@@ -175,7 +175,7 @@ async def test_orphan_without_marker_is_spared_while_another_command_runs(
     pids = tmp_path / "pids"
     gate = "until [ -e gate ]; do sleep 0.01; done; echo done"
     slow = asyncio.ensure_future(
-        runner.run(leaving(NAMELESS, pids) + f"; {gate}", cwd=str(tmp_path))
+        runner.run(command_leaving(UNMARKED, pids) + f"; {gate}", cwd=str(tmp_path))
     )
     await until(lambda: pids_in(pids))
     await runner.run("true", cwd=str(tmp_path))
@@ -190,11 +190,11 @@ async def test_orphan_with_marker_is_killed_while_another_command_runs(runner, t
     foreign = tmp_path / "foreign"
     gate = "until [ -e gate ]; do sleep 0.01; done"
     other = asyncio.ensure_future(
-        runner.run(f"{leaving(ESCAPED, foreign)}; {gate}", cwd=str(tmp_path))
+        runner.run(f"{command_leaving(ESCAPED, foreign)}; {gate}", cwd=str(tmp_path))
     )
     await until(lambda: pids_in(foreign))
     own = tmp_path / "own"
-    finished = await runner.run(leaving(ESCAPED, own), cwd=str(tmp_path))
+    finished = await runner.run(command_leaving(ESCAPED, own), cwd=str(tmp_path))
 
     assert finished.stopped == 1
     assert not is_alive(pids_in(own)[0]) and is_alive(pids_in(foreign)[0])
@@ -254,15 +254,15 @@ async def test_process_started_before_command_is_spared(runner, tmp_path, others
     assert other.poll() is None
 
 
-async def test_process_started_by_others_during_command_keeps_running_and_exit_code(
+async def test_processes_started_by_others_during_command_are_spared_and_keep_exit_codes(
     runner, tmp_path, others
 ):
     command = "touch began; until [ -e gate ]; do sleep 0.01; done"
     run = asyncio.ensure_future(runner.run(command, cwd=str(tmp_path)))
     await until((tmp_path / "began").exists)
-    goes_on = others("sleep", "100")
-    has_ended = others("sh", "-c", "touch gate; exit 7")
+    still_running = others("sleep", "100")
+    ended = others("sh", "-c", "touch gate; exit 7")
     await run
 
-    assert goes_on.poll() is None
-    assert has_ended.wait() == 7
+    assert still_running.poll() is None
+    assert ended.wait() == 7

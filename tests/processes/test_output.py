@@ -113,7 +113,7 @@ def test_full_disk_is_reported_and_result_is_kept():
 
 
 def _full() -> OutputFile:
-    # Not by its own name: a file that cannot be filled is removed.
+    # Under another path, because a file that can't be written is removed.
     return OutputFile(path="/nonexistent/full", _fd=os.open("/dev/full", os.O_WRONLY))
 
 

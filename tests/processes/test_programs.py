@@ -61,7 +61,7 @@ def test_program_that_links_into_root_is_skipped(root, tmp_path):
     assert found(root, tmp_path) is None
 
 
-def test_path_through_root_is_skipped_wherever_it_leads(root, tmp_path):
+def test_path_through_root_is_skipped(root, tmp_path):
     put_program(tmp_path / "bin")
     (root / "way").symlink_to(tmp_path / "bin")
     (tmp_path / "link").symlink_to(root / "way")

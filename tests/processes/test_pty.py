@@ -29,26 +29,26 @@ class PtyOutput:
         self.runner = Runner(policy)
         self.cwd = cwd
         self.raw = b""
-        self.most = 0
+        self.largest_chunk = 0
 
-    def _take(self, chunk: bytes) -> None:
-        self.most = max(self.most, len(chunk))
+    def _append(self, chunk: bytes) -> None:
+        self.largest_chunk = max(self.largest_chunk, len(chunk))
         self.raw = (self.raw + chunk)[-1_000_000:]
 
     def start(self, command: str, *, rows: int = 12, columns: int = 80) -> PtyCommand:
         return self.runner.start_for_person(
-            command, cwd=str(self.cwd), rows=rows, columns=columns, on_bytes=self._take
+            command, cwd=str(self.cwd), rows=rows, columns=columns, on_bytes=self._append
         )
 
-    async def until(self, holds: Callable[[], object]) -> None:
+    async def until(self, condition: Callable[[], object]) -> None:
         end = time.monotonic() + 10
-        while not holds():
+        while not condition():
             assert time.monotonic() < end, self.raw[-500:]
             await asyncio.sleep(0)
 
 
 @pytest.fixture
-async def seen(tmp_path: Path) -> AsyncIterator[PtyOutput]:
+async def terminal(tmp_path: Path) -> AsyncIterator[PtyOutput]:
     made = PtyOutput(tmp_path, SECRET_KEY="sk-1", MINE="yes", EDITOR="vi", OTHER="x")
     yield made
     await made.runner.shutdown()
@@ -61,8 +61,10 @@ def _is_running(pid: int) -> bool:
         return False
 
 
-async def test_command_of_user_has_its_own_terminal(seen: PtyOutput) -> None:
-    command = seen.start("tty; ps -o tpgid= -o pgid= -p $$; stty size; exit 3", rows=9, columns=33)
+async def test_command_of_user_has_its_own_terminal(terminal: PtyOutput) -> None:
+    command = terminal.start(
+        "tty; ps -o tpgid= -o pgid= -p $$; stty size; exit 3", rows=9, columns=33
+    )
 
     finished = await command.finished
 
@@ -72,32 +74,34 @@ async def test_command_of_user_has_its_own_terminal(seen: PtyOutput) -> None:
     assert (size, finished.exit_code) == ("9 33", 3)
 
 
-async def test_keys_reach_program_that_reads_terminal(seen: PtyOutput) -> None:
-    command = seen.start("read -p 'name: ' x </dev/tty; echo got:$x")
-    await seen.until(lambda: b"name: " in seen.raw)
+async def test_keys_reach_program_that_reads_terminal(terminal: PtyOutput) -> None:
+    command = terminal.start("read -p 'name: ' x </dev/tty; echo got:$x")
+    await terminal.until(lambda: b"name: " in terminal.raw)
 
     command.send_keys(b"ada\r")
 
     assert "got:ada" in excerpt((await command.finished).output)
 
 
-async def test_ctrl_c_and_resize_reach_program(seen: PtyOutput) -> None:
-    command = seen.start(
+async def test_ctrl_c_and_resize_reach_program(terminal: PtyOutput) -> None:
+    command = terminal.start(
         "trap 'stty size' WINCH; trap 'echo stopped; exit 7' INT; echo up;"
         " while :; do sleep 0.01; done"
     )
-    await seen.until(lambda: b"up" in seen.raw)
+    await terminal.until(lambda: b"up" in terminal.raw)
     command.resize(rows=20, columns=50)
-    await seen.until(lambda: b"20 50" in seen.raw)
+    await terminal.until(lambda: b"20 50" in terminal.raw)
     command.send_keys(b"\x03")
 
     assert (await command.finished).exit_code == 7
-    assert b"stopped" in seen.raw
+    assert b"stopped" in terminal.raw
 
 
-async def test_stop_kills_children_in_other_sessions(seen: PtyOutput) -> None:
-    command = seen.start("setsid sleep 500 & sleep 501 & echo $! ; trap '' TERM HUP; wait; sleep 9")
-    await seen.until(lambda: b"\n" in seen.raw)
+async def test_stop_kills_children_in_other_sessions(terminal: PtyOutput) -> None:
+    command = terminal.start(
+        "setsid sleep 500 & sleep 501 & echo $! ; trap '' TERM HUP; wait; sleep 9"
+    )
+    await terminal.until(lambda: b"\n" in terminal.raw)
     tree = [entry.pid for entry in command._tree.running()]
     assert len(tree) >= 3
 
@@ -108,27 +112,27 @@ async def test_stop_kills_children_in_other_sessions(seen: PtyOutput) -> None:
     assert not [pid for pid in tree if _is_running(pid)]
 
 
-async def test_runner_shutdown_ends_terminal_command(seen: PtyOutput) -> None:
-    command = seen.start("echo on; sleep 500")
-    await seen.until(lambda: b"on" in seen.raw)
+async def test_runner_shutdown_ends_terminal_command(terminal: PtyOutput) -> None:
+    command = terminal.start("echo on; sleep 500")
+    await terminal.until(lambda: b"on" in terminal.raw)
 
-    await seen.runner.shutdown()
+    await terminal.runner.shutdown()
 
     assert command.finished.done()
     with pytest.raises(ProcessError):
-        seen.start("true")
+        terminal.start("true")
 
 
-async def test_command_of_user_gets_listed_variables_and_no_secrets(seen: PtyOutput) -> None:
-    finished = await seen.start("env").finished
+async def test_command_of_user_gets_listed_variables_and_no_secrets(terminal: PtyOutput) -> None:
+    finished = await terminal.start("env").finished
 
     names = {line.partition("=")[0] for line in excerpt(finished.output).splitlines()}
     assert {"MINE", "EDITOR", "TERM", "PATH"} <= names
     assert not {"SECRET_KEY", "OTHER", "GIT_TERMINAL_PROMPT"} & names
 
 
-async def test_output_flood_blocks_neither_event_loop_nor_memory(seen: PtyOutput) -> None:
-    command = seen.start("yes abcdefghij")
+async def test_output_flood_blocks_neither_event_loop_nor_memory(terminal: PtyOutput) -> None:
+    command = terminal.start("yes abcdefghij")
     turns = 0
     while command.output.total_bytes < 3_000_000:
         await asyncio.sleep(0)
@@ -141,11 +145,11 @@ async def test_output_flood_blocks_neither_event_loop_nor_memory(seen: PtyOutput
     assert excerpt(output).count("abcdefghij") <= 102
 
 
-async def test_missing_folder_is_process_error(seen: PtyOutput) -> None:
-    seen.cwd = seen.cwd / "gone"
+async def test_missing_folder_is_process_error(terminal: PtyOutput) -> None:
+    terminal.cwd = terminal.cwd / "gone"
 
     with pytest.raises(ProcessError, match="does not exist"):
-        seen.start("true")
+        terminal.start("true")
 
 
 def _text(*chunks: bytes) -> str:

@@ -91,7 +91,7 @@ async def output(profile: ReadOnlyProfile | None, project: Path, command: str) -
 
 
 def attempts(project: Path, port: int = 9) -> str:
-    """One command line that tries all, and prints the names of those that succeeded."""
+    """One command line that tries all attempts and prints the names of those that succeed."""
     lines = []
     for name, attempt in ATTEMPTS.items():
         words = attempt.replace("PORT", str(port)).replace("HOME", str(project.parent / "home"))
@@ -108,13 +108,13 @@ async def test_read_only_profile_blocks_writes_network_and_executing_workspace_f
     project: Path, profile: ReadOnlyProfile
 ) -> None:
     server, port = await listening()
-    held = await output(profile, project, attempts(project, port))
+    restricted = await output(profile, project, attempts(project, port))
     before = (project / "kept").read_text()
     free = await output(None, project, attempts(project, port))
     server.close()
 
-    assert (held, before) == ("", "kept\n")
-    # So these were attempts at something that is possible here.
+    assert (restricted, before) == ("", "kept\n")
+    # Without the profile, these attempts succeed on this machine.
     for name in (
         "make a file", "rename", "set the mode", "set a flag", "limit another process",
         "reach this machine", "send to any socket", "run a program",
@@ -175,10 +175,10 @@ async def test_landlock_abi_1_also_blocks_truncating_files(
     monkeypatch.setattr("dirge_py.processes.sandbox.landlock_exec.abi", lambda: 1)
     profile = profile_of(project)
 
-    held = await output(profile, project, attempts(project))
+    restricted = await output(profile, project, attempts(project))
     profile.close()
 
-    assert (profile.mechanism.kind, held) == ("landlock", "")
+    assert (profile.mechanism.kind, restricted) == ("landlock", "")
     assert (project / "kept").read_text() == "kept\n"
 
 
@@ -191,16 +191,16 @@ async def test_bubblewrap_is_used_if_landlock_is_missing(
         pytest.skip(f"{NEEDS}bubblewrap")
 
     server, port = await listening()
-    held = await output(profile, project, attempts(project, port))
-    looked = await output(profile, project, "cat kept; echo a > $TMPDIR/a; cat $TMPDIR/a")
+    restricted = await output(profile, project, attempts(project, port))
+    read_output = await output(profile, project, "cat kept; echo a > $TMPDIR/a; cat $TMPDIR/a")
     server.close()
     profile.close()
 
-    # It cannot keep files from being executed, and says so.
+    # bubblewrap can't prevent execution, and its reason says so.
     executes = {"run a script", "run a program", "run one from a home", "run one of its own"}
-    assert set(held.splitlines()) <= executes | {"write to a device"}
+    assert set(restricted.splitlines()) <= executes | {"write to a device"}
     assert "executed" in profile.mechanism.reason
-    assert looked == "kept\na\n"
+    assert read_output == "kept\na\n"
     assert (project / "kept").read_text() == "kept\n"
 
 

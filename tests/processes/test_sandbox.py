@@ -31,7 +31,7 @@ def work(home: Path) -> Path:
 
 @pytest.fixture
 def profile(home: Path, work: Path) -> SandboxProfile:
-    # The Python of the tests may lie in a temporary folder, of which a sandbox has its own.
+    # The Python of the tests may be in a temporary folder, which a sandbox replaces.
     return SandboxProfile(roots=(str(work),), home=str(home), readable=(sys.prefix,))
 
 
@@ -42,7 +42,7 @@ def open_sandbox(profile: SandboxProfile, kind: str = "bubblewrap") -> Sandbox:
     return found
 
 
-class Inside:
+class SandboxRunner:
     """Runs commands in a sandbox of `profile`."""
 
     def __init__(self, profile: SandboxProfile, kind: str = "bubblewrap") -> None:
@@ -63,15 +63,17 @@ class Inside:
 
 
 @pytest.fixture
-async def inside(profile: SandboxProfile) -> AsyncIterator[Inside]:
-    made = Inside(profile)
+async def sandboxed(profile: SandboxProfile) -> AsyncIterator[SandboxRunner]:
+    made = SandboxRunner(profile)
     yield made
     await made.close()
 
 
 @pytest.fixture(params=KINDS)
-async def each(request: pytest.FixtureRequest, profile: SandboxProfile) -> AsyncIterator[Inside]:
-    made = Inside(profile, request.param)
+async def any_sandbox(
+    request: pytest.FixtureRequest, profile: SandboxProfile
+) -> AsyncIterator[SandboxRunner]:
+    made = SandboxRunner(profile, request.param)
     yield made
     await made.close()
 
@@ -99,24 +101,24 @@ IDENTITY = {
 }
 
 
-# --- what works as ever
+# --- what works as outside
 
 
-async def test_sandboxed_command_keeps_output_exit_code_and_folder(each, work):
-    finished = await each.run("pwd -P; echo said >&2; exit 3")
+async def test_sandboxed_command_keeps_output_exit_code_and_folder(any_sandbox, work):
+    finished = await any_sandbox.run("pwd -P; echo said >&2; exit 3")
 
     assert finished.exit_code == 3
     assert finished.output.head.decode() == f"{work.resolve()}\nsaid\n"
 
 
-async def test_file_written_in_workspace_persists(each, work):
-    assert (await each.run("echo made > sub/file")).exit_code == 0
+async def test_file_written_in_workspace_persists(any_sandbox, work):
+    assert (await any_sandbox.run("echo made > sub/file")).exit_code == 0
 
     assert (work / "sub/file").read_text() == "made\n"
 
 
-async def test_sandboxed_command_has_its_own_temporary_folder(each):
-    text = await each.text(
+async def test_sandboxed_command_has_its_own_temporary_folder(any_sandbox):
+    text = await any_sandbox.text(
         'f=$(mktemp) && echo kept > $f && cat $f && dirname $f && echo "$TMPDIR"'
     )
 
@@ -124,26 +126,26 @@ async def test_sandboxed_command_has_its_own_temporary_folder(each):
     assert (kept, folder) == ("kept", named)
 
 
-async def test_pytest_runs_in_sandbox(inside, work):
+async def test_pytest_runs_in_sandbox(sandboxed, work):
     (work / "test_it.py").write_text("def test_it(tmp_path):\n    assert tmp_path\n")
 
-    finished = await inside.run(f"{sys.executable} -m pytest -q -p no:xdist", timeout_s=60)
+    finished = await sandboxed.run(f"{sys.executable} -m pytest -q -p no:xdist", timeout_s=60)
 
     assert finished.exit_code == 0, finished.output.head
 
 
-async def test_server_of_same_command_is_reachable(inside):
+async def test_server_of_same_command_is_reachable(sandboxed):
     script = (
         "import socket; s = socket.create_server(('127.0.0.1', 0));"
         "socket.create_connection(s.getsockname()); print('reached')"
     )
-    assert await inside.text(f'{sys.executable} -c "{script}"') == "reached\n"
+    assert await sandboxed.text(f'{sys.executable} -c "{script}"') == "reached\n"
 
 
-async def test_only_given_environment_is_visible(each, monkeypatch):
+async def test_only_given_environment_is_visible(any_sandbox, monkeypatch):
     monkeypatch.setenv("CANARY_TOKEN", "canary")
 
-    text = await each.text("env; cat /proc/self/environ | tr '\\0' '\\n'")
+    text = await any_sandbox.text("env; cat /proc/self/environ | tr '\\0' '\\n'")
 
     assert "canary" not in text
     assert "DIRGE_CALL=" in text
@@ -154,10 +156,10 @@ async def test_readable_and_writable_paths_are_mounted(home, profile):
     (home / "shown/file").write_text("shown\n")
     (home / "open").mkdir()
     wider = replace(profile, readable=(str(home / "shown"),), writable=(str(home / "open"),))
-    inside = Inside(wider)
+    sandboxed = SandboxRunner(wider)
 
-    text = await inside.text("cat ~/shown/file; touch ~/shown/new ~/open/new; ls ~")
-    await inside.close()
+    text = await sandboxed.text("cat ~/shown/file; touch ~/shown/new ~/open/new; ls ~")
+    await sandboxed.close()
 
     assert text.splitlines()[0] == "shown"
     assert text.splitlines()[-3:] == ["open", "shown", "work"]
@@ -168,11 +170,13 @@ async def test_readable_and_writable_paths_are_mounted(home, profile):
 # --- nothing is left running
 
 
-async def test_stopped_command_gets_sigterm_first(each, work):
+async def test_stopped_command_gets_sigterm_first(any_sandbox, work):
     command = "trap 'echo bye > sub/said; exit' TERM; echo ready; while :; do sleep 0.05; done"
     signal = AbortSignal()
 
-    finished = await each.run(command, signal=signal, on_output=lambda text, size: signal.abort())
+    finished = await any_sandbox.run(
+        command, signal=signal, on_output=lambda text, size: signal.abort()
+    )
 
     assert finished.aborted
     assert (work / "sub/said").read_text() == "bye\n"
@@ -186,32 +190,34 @@ async def test_stopped_command_gets_sigterm_first(each, work):
         "env -i setsid bash -c 'trap \"\" TERM; sleep 987' & echo ready; wait",
     ],
 )
-async def test_aborted_command_leaves_no_process(each, our_children, command):
+async def test_aborted_command_leaves_no_process(any_sandbox, our_children, command):
     signal = AbortSignal()
     before = our_children()
     sleeping = sleepers()
 
-    finished = await each.run(command, signal=signal, on_output=lambda text, size: signal.abort())
+    finished = await any_sandbox.run(
+        command, signal=signal, on_output=lambda text, size: signal.abort()
+    )
 
     assert (finished.aborted, finished.left) == (True, ())
     assert sleepers() == sleeping
     assert our_children() <= before
 
 
-async def test_timed_out_command_leaves_no_process(each):
+async def test_timed_out_command_leaves_no_process(any_sandbox):
     sleeping = sleepers()
 
-    finished = await each.run("setsid sleep 987 & sleep 987", timeout_s=0.3)
+    finished = await any_sandbox.run("setsid sleep 987 & sleep 987", timeout_s=0.3)
 
     assert (finished.timed_out, finished.left) == (True, ())
     assert finished.duration_s < 3
     assert sleepers() == sleeping
 
 
-async def test_finished_command_leaves_no_background_process(each):
+async def test_finished_command_leaves_no_background_process(any_sandbox):
     sleeping = sleepers()
 
-    finished = await each.run("setsid sleep 987 & echo done")
+    finished = await any_sandbox.run("setsid sleep 987 & echo done")
 
     assert finished.exit_code == 0
     assert finished.duration_s < 3
@@ -234,24 +240,26 @@ def sleepers() -> set[str]:
 # --- git
 
 
-async def test_git_folder_is_readable_and_not_writable(each, work):
+async def test_git_folder_is_readable_and_not_writable(any_sandbox, work):
     repository(work)
 
-    text = await each.text("git log --format=%s; git commit --allow-empty -m more; ls .git/hooks")
+    text = await any_sandbox.text(
+        "git log --format=%s; git commit --allow-empty -m more; ls .git/hooks"
+    )
 
     assert text.splitlines()[0] == "first"
     assert git("log", "--format=%s", cwd=work) == "first\n"
 
 
-async def test_command_with_git_permit_commits_but_cannot_change_hooks_or_config(inside, work):
+async def test_command_with_git_permit_commits_but_cannot_change_hooks_or_config(sandboxed, work):
     repository(work)
-    inside.runner.prepare("c", IDENTITY, frozenset({"git"}))
+    sandboxed.runner.prepare("c", IDENTITY, frozenset({"git"}))
     command = (
         "echo two > file; git commit -qam second && echo committed; touch .git/hooks/pre-commit;"
         "git config core.fsmonitor /bin/evil; mv .git/hooks .git/h; mv .git git.old; ls -A"
     )
 
-    text = await inside.text(command, call_id="c")
+    text = await sandboxed.text(command, call_id="c")
 
     assert "committed" in text
     assert git("log", "--format=%s", cwd=work) == "second\nfirst\n"
@@ -260,29 +268,29 @@ async def test_command_with_git_permit_commits_but_cannot_change_hooks_or_config
     assert not (work / "git.old").exists()
 
 
-async def test_command_with_git_permit_can_create_repository(inside, work):
-    inside.runner.prepare("c", {}, frozenset({"git"}))
+async def test_command_with_git_permit_can_create_repository(sandboxed, work):
+    sandboxed.runner.prepare("c", {}, frozenset({"git"}))
 
-    first = await inside.run("git init -q", call_id="c")
-    await inside.close()
+    first = await sandboxed.run("git init -q", call_id="c")
+    await sandboxed.close()
 
     assert first.exit_code == 0
     assert git("rev-parse", "--is-inside-work-tree", cwd=work) == "true\n"
     assert (work / ".git").stat().st_mode & 0o7777 == 0o755
 
 
-async def test_linked_worktree_works_in_sandbox(inside, home, work):
+async def test_linked_worktree_works_in_sandbox(sandboxed, home, work):
     main = home / "main"
     main.mkdir()
     repository(main)
     work.joinpath("sub").rmdir()
     git("worktree", "add", "-q", str(work), cwd=main)
-    inside.runner.prepare("c", IDENTITY, frozenset({"git"}))
+    sandboxed.runner.prepare("c", IDENTITY, frozenset({"git"}))
 
-    seen = await inside.text(
+    seen = await sandboxed.text(
         "git log --format=%s; rm .git; ls ~/main; git commit --allow-empty -m x"
     )
-    written = await inside.run("git commit -q --allow-empty -m second", call_id="c")
+    written = await sandboxed.run("git commit -q --allow-empty -m second", call_id="c")
 
     assert seen.splitlines()[0] == "first"
     assert written.exit_code == 0
@@ -294,10 +302,10 @@ async def test_git_file_pointing_to_foreign_repository_opens_nothing(home, work,
     other.mkdir()
     repository(other)
     (work / ".git").write_text(f"gitdir: {other}/.git\n")
-    inside = Inside(profile)
+    sandboxed = SandboxRunner(profile)
 
-    text = await inside.text(f"ls {other}/.git; git log --format=%s")
-    await inside.close()
+    text = await sandboxed.text(f"ls {other}/.git; git log --format=%s")
+    await sandboxed.close()
 
     assert "first" not in text
     assert "HEAD" not in text
@@ -307,27 +315,27 @@ async def test_subfolder_of_repository_sees_history_but_cannot_write_outside(hom
     top = home / "top"
     (top / "part").mkdir(parents=True)
     repository(top)
-    inside = Inside(replace(profile, roots=(str(top / "part"),)))
+    sandboxed = SandboxRunner(replace(profile, roots=(str(top / "part"),)))
 
-    text = await inside.text("git log --format=%s; touch ../new; ls -A")
-    await inside.close()
+    text = await sandboxed.text("git log --format=%s; touch ../new; ls -A")
+    await sandboxed.close()
 
     assert text.splitlines()[0] == "first"
     assert not (top / "new").exists()
     assert not (top / "part/.git").exists()
 
 
-async def test_submodule_git_folder_is_protected(inside, home, work):
+async def test_submodule_git_folder_is_protected(sandboxed, home, work):
     library = home / "library"
     library.mkdir()
     repository(library)
     repository(work)
     allowed = ["-c", "protocol.file.allow=always"]
     git(*allowed, "submodule", "add", "-q", str(library), "vendor", cwd=work)
-    inside.runner.prepare("c", {}, frozenset({"git"}))
+    sandboxed.runner.prepare("c", {}, frozenset({"git"}))
 
-    await inside.run("echo gitdir: evil > vendor/.git; touch .git/modules/vendor/new")
-    await inside.run(
+    await sandboxed.run("echo gitdir: evil > vendor/.git; touch .git/modules/vendor/new")
+    await sandboxed.run(
         "touch .git/modules/vendor/hooks/pre-commit; echo x >> .git/modules/vendor/config",
         call_id="c",
     )
@@ -338,7 +346,7 @@ async def test_submodule_git_folder_is_protected(inside, home, work):
     assert "x\n" not in (work / ".git/modules/vendor/config").read_text()
 
 
-async def test_protected_submodule_cannot_be_replaced_by_moving_folders(each, home, work):
+async def test_protected_submodule_cannot_be_replaced_by_moving_folders(any_sandbox, home, work):
     library = home / "library"
     library.mkdir()
     repository(library)
@@ -350,15 +358,15 @@ async def test_protected_submodule_cannot_be_replaced_by_moving_folders(each, ho
         "echo gitdir: ../../evil > parts/vendor/.git"
     )
 
-    await each.run("rm -f .gitmodules; echo > .gitmodules")
-    await each.run(exchange)
+    await any_sandbox.run("rm -f .gitmodules; echo > .gitmodules")
+    await any_sandbox.run(exchange)
 
     assert git("rev-parse", "--git-dir", cwd=work / "parts/vendor") == (
         f"{work}/.git/modules/parts/vendor\n"
     )
 
 
-async def test_writable_repository_cannot_be_redirected_to_other_config(inside, home, work):
+async def test_writable_repository_cannot_be_redirected_to_other_config(sandboxed, home, work):
     library = home / "library"
     library.mkdir()
     repository(library)
@@ -367,7 +375,7 @@ async def test_writable_repository_cannot_be_redirected_to_other_config(inside, 
     git(*allowed, "submodule", "add", "-q", str(library), "vendor", cwd=work)
     git("worktree", "add", "-q", str(home / "tree"), cwd=work)
     git("config", "extensions.worktreeConfig", "true", cwd=work)
-    inside.runner.prepare("c", IDENTITY, frozenset({"git"}))
+    sandboxed.runner.prepare("c", IDENTITY, frozenset({"git"}))
     command = (
         "cp -r .git evil; git config -f evil/config core.fsmonitor /bin/evil;"
         "echo ../evil > .git/commondir; rm .git/commondir;"
@@ -381,8 +389,8 @@ async def test_writable_repository_cannot_be_redirected_to_other_config(inside, 
         "git commit -q --allow-empty -m second && echo committed"
     )
 
-    text = await inside.text(command, call_id="c")
-    await inside.close()
+    text = await sandboxed.text(command, call_id="c")
+    await sandboxed.close()
 
     assert "committed" in text
     for folder in (work, work / "vendor", home / "tree"):
@@ -391,22 +399,22 @@ async def test_writable_repository_cannot_be_redirected_to_other_config(inside, 
     assert not (work / ".git/modules/vendor/commondir").exists()
 
 
-async def test_fifo_at_git_config_path_does_not_block(each, work):
+async def test_fifo_at_git_config_path_does_not_block(any_sandbox, work):
     repository(work)
     os.mkfifo(work / ".gitmodules")
     (work / ".git/config").unlink()
     os.mkfifo(work / ".git/config")
 
-    assert await each.text("echo done") == "done\n"
+    assert await any_sandbox.text("echo done") == "done\n"
 
 
 async def test_folder_containing_a_root_cannot_be_moved(home, work, profile):
     inner = work / "sub/inner"
     inner.mkdir(parents=True)
-    inside = Inside(replace(profile, roots=(str(work), str(inner))))
+    sandboxed = SandboxRunner(replace(profile, roots=(str(work), str(inner))))
 
-    await inside.run("mv sub old; mkdir -p sub/inner/.dirge/plugins")
-    await inside.close()
+    await sandboxed.run("mv sub old; mkdir -p sub/inner/.dirge/plugins")
+    await sandboxed.close()
 
     assert sorted(path.name for path in work.iterdir()) == ["sub"]
     assert list(inner.iterdir()) == []
@@ -415,35 +423,35 @@ async def test_folder_containing_a_root_cannot_be_moved(home, work, profile):
 # --- what is left on disk
 
 
-async def test_sandbox_leaves_no_files(each, work):
-    await each.run("ls -A")
-    await each.close()
+async def test_sandbox_leaves_no_files(any_sandbox, work):
+    await any_sandbox.run("ls -A")
+    await any_sandbox.close()
 
     assert [path.name for path in work.iterdir()] == ["sub"]
 
 
-async def test_guard_folder_left_by_crash_is_removed_by_next_sandbox(inside, work, profile):
+async def test_guard_folder_left_by_crash_is_removed_by_next_sandbox(sandboxed, work, profile):
     (work / ".dirge").mkdir()
     (work / ".dirge").chmod(0o1700)
-    await inside.run("true")
-    await inside.close()
+    await sandboxed.run("true")
+    await sandboxed.close()
 
     assert not (work / ".dirge").exists()
 
 
-async def test_guard_folder_with_user_files_is_kept(inside, work):
-    await inside.run("true")
+async def test_guard_folder_with_user_files_is_kept(sandboxed, work):
+    await sandboxed.run("true")
     (work / ".dirge/prompts").mkdir()
-    await inside.close()
+    await sandboxed.close()
 
     assert (work / ".dirge").stat().st_mode & 0o7777 == 0o755
     assert (work / ".dirge/prompts").exists()
 
 
-async def test_guard_folder_used_by_another_sandbox_is_kept(inside, profile, work):
-    other = Inside(profile)
-    await asyncio.gather(inside.run("true"), other.run("true"))
-    await inside.close()
+async def test_guard_folder_used_by_another_sandbox_is_kept(sandboxed, profile, work):
+    other = SandboxRunner(profile)
+    await asyncio.gather(sandboxed.run("true"), other.run("true"))
+    await sandboxed.close()
     held = (work / ".dirge").exists()
     text = await other.text("mkdir .dirge/x || echo refused")
     await other.close()
@@ -510,33 +518,33 @@ def test_home_folder_is_rejected_as_workspace(home, profile):
 
 
 @pytest.mark.parametrize("name", [".git", ".dirge"])
-async def test_symlink_that_cannot_be_protected_is_refused(inside, home, work, profile, name):
+async def test_symlink_that_cannot_be_protected_is_refused(sandboxed, home, work, profile, name):
     (home / "real").mkdir()
     (work / name).symlink_to(home / "real")
 
     with pytest.raises(ProcessError, match="symbolic link"):
-        await inside.run("true")
+        await sandboxed.run("true")
     assert isinstance(find_sandbox(profile), NoSandbox)
 
 
-async def test_command_in_hidden_folder_is_refused(inside, home):
+async def test_command_in_hidden_folder_is_refused(sandboxed, home):
     (home / "private").mkdir()
 
     with pytest.raises(ProcessError, match="hidden"):
-        await inside.runner.run("true", cwd=str(home / "private"))
+        await sandboxed.runner.run("true", cwd=str(home / "private"))
 
 
 @pytest.mark.parametrize("kind", KINDS)
 async def test_working_folder_outside_workspace_is_not_writable(profile, tmp_path, kind):
     other = tmp_path / "other"
     (other / "deep").mkdir(parents=True)
-    inside = Inside(replace(profile, readable=(*profile.readable, str(other))), kind)
+    sandboxed = SandboxRunner(replace(profile, readable=(*profile.readable, str(other))), kind)
 
     for folder in (other, other / "deep"):
-        finished = await inside.runner.run(
+        finished = await sandboxed.runner.run(
             "pwd -P; touch made; touch ../made; cd ..; touch made", cwd=str(folder)
         )
         assert finished.output.head.decode().splitlines()[0] == str(folder.resolve())
-    await inside.close()
+    await sandboxed.close()
 
-    assert sorted(each.name for each in other.rglob("*")) == ["deep"]
+    assert sorted(path.name for path in other.rglob("*")) == ["deep"]

@@ -19,7 +19,7 @@ assert block_inspection()
 found = find_sandbox(SandboxProfile(roots=(sys.argv[1],), home="/nonexistent"))
 assert isinstance(found, Sandbox), found
 runner = Runner(EnvironmentPolicy(), found.launcher)
-# A filter shows as mode 2 of what the kernel calls Seccomp.
+# With a filter, the kernel reports Seccomp mode 2.
 look = "grep ^Seccomp: /proc/self/status; touch /usr/hacked; echo made > made; cat made"
 finished = asyncio.run(runner.run(look, cwd=sys.argv[1], timeout_s=20))
 print(found.kind, finished.output.head.decode())

@@ -66,7 +66,7 @@ def test_listed_hosts_are_allowed(host, port):
         ("localhost", 443),
     ],
 )
-def test_other_hosts_are_refused(host, port):
+def test_unlisted_hosts_are_refused(host, port):
     with pytest.raises(HostRefused):
         LISTED.check_host(host, port)
 
@@ -187,7 +187,7 @@ def test_proxy_tunnels_to_listed_host(ask, port):
         "CONNECT localhost:99999 HTTP/1.1",
     ],
 )
-def test_proxy_refuses_other_requests(ask, port, request_line):
+def test_proxy_refuses_unlisted_hosts_and_invalid_requests(ask, port, request_line):
     request = request_line.format(port=port) + "\r\n\r\n"
 
     answer = ask(HostList([f"localhost:{port}"]), request.encode())
@@ -239,7 +239,7 @@ async def test_sandboxed_command_reaches_listed_host(inside, port):
     )
 
 
-async def test_sandboxed_command_reaches_no_other_host(inside, port):
+async def test_sandboxed_command_cannot_reach_unlisted_host_or_connect_directly(inside, port):
     _, through = await inside(f"{FETCH} http://evil.example/")
     _, direct = await inside(f"exec 3<>/dev/tcp/127.0.0.1/{port} && echo reached")
 

@@ -39,27 +39,27 @@ PLACES: MountPlan = {
 }
 
 
-def kept(path: str) -> str | None:
+def existing(path: str) -> str | None:
     return path
 
 
-def made(*, has_network: bool = False) -> str:
-    return " ".join(mount_arguments(PLACES, ensure=kept, has_network=has_network))
+def bubblewrap_options(*, has_network: bool = False) -> str:
+    return " ".join(mount_arguments(PLACES, ensure=existing, has_network=has_network))
 
 
 # --- bubblewrap
 
 
 def test_bubblewrap_profile_starts_unshared_and_read_only():
-    assert made().startswith(
+    assert bubblewrap_options().startswith(
         "--unshare-all --unshare-user --cap-drop ALL --new-session "
         "--ro-bind / / --dev /dev --proc /proc "
     )
-    assert "--ro-bind /proc/sys /proc/sys" in made()
+    assert "--ro-bind /proc/sys /proc/sys" in bubblewrap_options()
 
 
 def test_mounts_are_ordered_from_outer_to_inner():
-    text = made()
+    text = bubblewrap_options()
 
     assert text.index("--bind /home/a/work /home/a/work") < text.index("/home/a/work/.git")
     assert "--ro-bind /home/a/work/.git /home/a/work/.git" in text
@@ -67,8 +67,8 @@ def test_mounts_are_ordered_from_outer_to_inner():
 
 
 def test_network_is_shared_only_if_granted():
-    assert "--share-net" not in made()
-    assert "--share-net" in made(has_network=True)
+    assert "--share-net" not in bubblewrap_options()
+    assert "--share-net" in bubblewrap_options(has_network=True)
 
 
 def test_missing_path_that_cannot_be_created_is_not_mounted():
@@ -91,7 +91,7 @@ def test_launcher_arguments_contain_no_environment_variables():
     ]
 
 
-# --- what becomes of a place
+# --- effects on paths
 
 
 def spec_of(profile: SandboxProfile, path: str = "/usr/bin", *permits: Permit) -> LaunchSpec:

@@ -1,4 +1,4 @@
-"""Background commands: real ones, read, moved and ended."""
+"""Real background commands: reading, moving and ending them."""
 
 import asyncio
 import time
@@ -87,13 +87,13 @@ async def test_a108_killed_shell_leaves_no_process(shells, tmp_path, is_alive):
 
 async def test_shell_state_has_exit_code_signal_or_timeout(shells, tmp_path):
     failed = shells.start("echo no; exit 7", cwd=str(tmp_path))
-    shot = shells.start("kill -SEGV $$", cwd=str(tmp_path))
+    crashed = shells.start("kill -SEGV $$", cwd=str(tmp_path))
     slow = shells.start("sleep 100", cwd=str(tmp_path), timeout_s=0.1)
-    for shell in (failed, shot, slow):
+    for shell in (failed, crashed, slow):
         await shell.ended()
 
-    told = [(state.status, state.exit_code, state.signal) for state in shells.list()]
-    assert told == [("exited", 7, None), ("exited", None, 11), ("timed_out", None, None)]
+    ends = [(state.status, state.exit_code, state.signal) for state in shells.list()]
+    assert ends == [("exited", 7, None), ("exited", None, 11), ("timed_out", None, None)]
 
 
 async def test_d55_ninth_shell_is_refused_with_list(shells, tmp_path):
@@ -110,13 +110,13 @@ async def test_d55_ninth_shell_is_refused_with_list(shells, tmp_path):
 
 
 async def test_oldest_ended_shells_are_forgotten(shells, tmp_path):
-    going_on = shells.start("sleep 100", cwd=str(tmp_path))
+    running_shell = shells.start("sleep 100", cwd=str(tmp_path))
     for _ in range(MAX_KEPT + 2):
         await shells.start("true", cwd=str(tmp_path)).ended()
 
     kept = [state.id for state in shells.list()]
     assert len(kept) == MAX_KEPT
-    assert kept[:2] == [going_on.id, "sh5"]
+    assert kept[:2] == [running_shell.id, "sh5"]
     with pytest.raises(ProcessError, match="'sh2'"):
         shells.get("sh2")
 
@@ -196,7 +196,7 @@ async def test_command_being_stopped_is_not_moved_to_background(shells, tmp_path
     await until(lambda: (tmp_path / "pids").exists())
 
     signal.abort()
-    await asyncio.sleep(0)  # the abort comes by way of the loop
+    await asyncio.sleep(0)  # the abort is delivered by the event loop
     moved = shells.to_background()
 
     assert moved is None

@@ -43,7 +43,7 @@ def test_unanswered_question_at_end_is_detected(text):
 
 
 @pytest.mark.parametrize("text", NO_QUESTIONS)
-def test_other_output_endings_are_no_question(text):
+def test_output_end_without_question_is_no_question(text):
     assert question_at_end(f"Password: secret\n{text}") == ""
 
 

@@ -86,7 +86,7 @@ async def test_extra_members_override_everything_but_input(ask):
     assert (sent["model"], sent["encoding_format"], sent["input"]) == ("m", "base64", ["a"])
 
 
-async def test_ollama_embeddings_use_its_own_endpoint(ask):
+async def test_ollama_embeddings_use_embed_endpoint(ask):
     found = await ask(answer({"embeddings": [[1, 2]]}), wire="ollama", dimensions=2)
 
     assert ask.service.requests[0].path == "/api/embed"

@@ -73,7 +73,7 @@ def test_unsupported_schema_keywords_are_converted_or_dropped(schema, expected):
 
 
 @pytest.mark.parametrize("schema", [{}, True, {"description": "Anything."}])
-def test_schema_without_type_becomes_choice_of_types(schema):
+def test_schema_without_type_allows_every_type(schema):
     types = [option["type"] for option in converted(schema)["anyOf"]]
 
     assert types == ["STRING", "NUMBER", "BOOLEAN", "OBJECT"]

@@ -117,7 +117,7 @@ async def test_unsigned_first_call_gets_skip_marker_for_validating_models(gemini
 @pytest.mark.parametrize(
     "then", ["work/gemini-3-pro-preview", "work/gemini-3.1-flash-lite", "work/gemini-flash-latest"]
 )
-async def test_other_model_does_not_get_signature(gemini, then):
+async def test_signature_is_not_sent_to_another_model(gemini, then):
     parts = [
         {"text": "so", "thoughtSignature": SIGNATURE},
         {"functionCall": {"id": "g1", **call(p=1)}, "thoughtSignature": SIGNATURE},
@@ -129,7 +129,7 @@ async def test_other_model_does_not_get_signature(gemini, then):
     ]
 
 
-async def test_preview_of_same_model_gets_signature(gemini):
+async def test_signature_is_sent_to_preview_of_same_model(gemini):
     parts = [{"functionCall": {"id": "g1", **call(p=1)}, "thoughtSignature": SIGNATURE}]
 
     assert await parts_after(gemini, *parts, then="work/models/gemini-3-flash-preview-09") == parts

@@ -382,7 +382,7 @@ async def test_unstreamed_json_answer_is_parsed(responses):
         ({"choices": []}, "other"),
     ],
 )
-async def test_other_json_body_is_error(responses, body, kind):
+async def test_json_body_without_response_is_error(responses, body, kind):
     assert (await responses(RawReply(body=json.dumps(body), headers=JSON)).error()).kind == kind
 
 

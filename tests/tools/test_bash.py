@@ -127,7 +127,7 @@ async def test_result_names_pid_of_process_that_is_still_running(shell):
     async with asyncio.timeout(10):
         while not (shell.folder / "began").exists():  # noqa: ASYNC110 - set by another process
             await asyncio.sleep(0)
-    # It carries no marker of its command, and so could be the other one's.
+    # The orphan has no call marker, so it could belong to either command.
     orphan = "(exec env -i setsid sh -c 'echo $$ > pid; exec sleep 100' >/dev/null 2>&1 &)"
     ready = "until [ -s pid ]; do sleep 0.01; done"
     result = await shell.run(f"{orphan}; {ready}")

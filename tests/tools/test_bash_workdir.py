@@ -108,7 +108,7 @@ def test_unusual_workdir_is_quoted_in_claim(driver, workdir, text):
     assert claims(driver, workdir)[0].resource.text == expected
 
 
-def test_workdir_equal_to_working_directory_is_not_claimed(driver):
+def test_workdir_equal_to_working_directory_adds_no_claim(driver):
     root = str(driver.project.root)
     assert claims(driver, root) == claims(driver, f"{root}/src/..") == claims(driver, ".")
     assert claims(driver, ".") == [Claim("execute", ShellCommand("make", root))]
@@ -142,7 +142,7 @@ async def test_allowed_program_in_outside_workdir_asks(project):
     assert [one.claims[0].resource for one in driver.user.questions] == [f"cd {project.home}"]
 
 
-async def test_workdir_denied_for_reading_is_denied(project):
+async def test_command_in_workdir_denied_for_reading_is_denied(project):
     driver = AuthorizerDriver(project, deny("read:src/**"), mode="yolo")
     assert not await driver.allows(driver.call("bash", command="make", workdir="src"))
 
@@ -248,10 +248,10 @@ def test_workdir_in_original_project_is_outside_of_its_copy(driver):
     """A copy of the project has its own working directory; the original is outside."""
     copy = driver.project.home / "copy"
     copy.mkdir()
-    told = TOOL.claims(
+    claimed = TOOL.claims(
         BashArgs(command="make", workdir=str(driver.project.root)), context(driver, str(copy))
     )
-    assert told[0].resource == ShellCommand(f"cd {driver.project.root} && make", os.fspath(copy))
+    assert claimed[0].resource == ShellCommand(f"cd {driver.project.root} && make", os.fspath(copy))
 
 
 def test_plan_evidence_keeps_workdir_of_command(driver):

@@ -256,7 +256,7 @@ async def test_replace_all_in_200000_lines_takes_less_than_3_s_and_does_not_bloc
     tools.put("a", b"some words before, and x\nand nothing here\n" * 100_000)
     await tools.text("read", path="a", limit=1)
 
-    # One of three: other programs of the machine can make any one pause longer.
+    # Best of three: other programs on the machine can prolong a pause.
     for old, new in (("and x\n", "and y\n"), ("and y\n", "and z\n"), ("and z\n", "or x\n")):
         took, longest = await with_longest_pause(
             tools.text("edit", path="a", old_text=old, new_text=new, replace_all=True)

@@ -13,7 +13,7 @@ CHANGED = "The user changed this edit before accepting it. This is what was writ
 
 
 @pytest.fixture
-def checked(tools):
+def checking_tools(tools):
     """The tools with the syntax check."""
     workspace = Workspace([tools.folder], tools.folder)
     tools.workspace.close()
@@ -24,7 +24,7 @@ def checked(tools):
         yield tools
 
 
-async def hold(tools, name, chosen_after=None, **arguments):
+async def call_with_choice(tools, name, chosen_after=None, **arguments):
     """Call as if a user had seen the preview; `chosen_after` is their version."""
     shown = tools.preview(name, **arguments).changes
     chosen = [
@@ -40,7 +40,7 @@ async def test_edit_accepted_as_shown_has_plain_result(tools):
     tools.put("a", "one\n")
     await tools.text("read", path="a")
 
-    result = await hold(tools, "edit", path="a", old_text="one", new_text="two")
+    result = await call_with_choice(tools, "edit", path="a", old_text="one", new_text="two")
 
     assert result.text.startswith("Applied edit to a")
 
@@ -52,7 +52,7 @@ async def test_edit_changed_by_user_is_written_and_reported(tools, after, note):
     file = tools.put("a", "one\ntwo\nthree\n")
     await tools.text("read", path="a")
 
-    result = await hold(
+    result = await call_with_choice(
         tools,
         "edit",
         {"a": after},
@@ -69,7 +69,7 @@ async def test_edit_changed_by_user_is_written_and_reported(tools, after, note):
 async def test_edit_changed_by_user_counts_as_read(tools):
     file = tools.put("a", "one\n")
     await tools.text("read", path="a")
-    await hold(tools, "edit", {"a": "1\n"}, path="a", old_text="one", new_text="two")
+    await call_with_choice(tools, "edit", {"a": "1\n"}, path="a", old_text="one", new_text="two")
 
     await tools.text("edit", path="a", old_text="1", new_text="2")
 
@@ -83,7 +83,7 @@ async def test_file_rejected_by_user_is_not_created(tools, name):
         "apply_patch": {"patch": "*** Add File: a\n+x\n*** Add File: b\n+y"},
     }[name]
 
-    result = await hold(tools, name, {"a": None}, **arguments)
+    result = await call_with_choice(tools, name, {"a": None}, **arguments)
 
     assert not (tools.folder / "a").exists()
     assert (tools.folder / "b").exists() == (name == "apply_patch")
@@ -91,7 +91,7 @@ async def test_file_rejected_by_user_is_not_created(tools, name):
 
 
 async def test_user_may_change_content_of_new_file(tools):
-    result = await hold(tools, "write", {"a": "mine\n"}, path="a", content="theirs\n")
+    result = await call_with_choice(tools, "write", {"a": "mine\n"}, path="a", content="theirs\n")
 
     assert (tools.folder / "a").read_text() == "mine\n"
     assert result.text.startswith(f"{CHANGED}\nCreated a: 5 bytes (1 lines).")
@@ -102,7 +102,9 @@ async def test_file_whose_move_is_rejected_stays(tools):
     file = tools.put("a", "x\n")
     await tools.text("read", path="a")
 
-    await hold(tools, "apply_patch", {"b": None}, patch="*** Update File: a\n*** Move to: b")
+    await call_with_choice(
+        tools, "apply_patch", {"b": None}, patch="*** Update File: a\n*** Move to: b"
+    )
 
     assert file.read_text() == "x\n"
     assert not (tools.folder / "b").exists()
@@ -112,7 +114,7 @@ async def test_user_may_accept_part_of_update_with_move(tools):
     tools.put("a", "one\ntwo\nthree\nfour\nfive\n")
     await tools.text("read", path="a")
 
-    result = await hold(
+    result = await call_with_choice(
         tools,
         "apply_patch",
         {"b": "1\ntwo\nthree\nfour\nfive\n"},
@@ -130,7 +132,9 @@ async def test_rejected_deletion_keeps_file(tools, after):
     file = tools.put("a", "x\n")
     await tools.text("read", path="a")
 
-    await hold(tools, "apply_patch", {"a": after}, patch="*** Delete File: a\n*** Add File: b\n+y")
+    await call_with_choice(
+        tools, "apply_patch", {"a": after}, patch="*** Delete File: a\n*** Add File: b\n+y"
+    )
 
     assert file.read_text() == "x\n"
     assert (tools.folder / "b").read_text() == "y\n"
@@ -167,11 +171,11 @@ async def test_bytes_that_are_not_utf8_survive_preview(tools):
     assert file.read_bytes() == b"caf\xe9\n+"
 
 
-async def test_d21_unclosed_bracket_is_not_written_and_is_named(checked):
-    file = checked.put("a.py", "x = (1, 2)\n")
-    await checked.text("read", path="a.py")
+async def test_d21_unclosed_bracket_is_not_written_and_is_named(checking_tools):
+    file = checking_tools.put("a.py", "x = (1, 2)\n")
+    await checking_tools.text("read", path="a.py")
 
-    result = await checked.call("write", path="a.py", content="x = (1, 2\n\ny = 3\n")
+    result = await checking_tools.call("write", path="a.py", content="x = (1, 2\n\ny = 3\n")
 
     assert result.is_error
     assert "line 1, column 5" in result.text
@@ -180,37 +184,37 @@ async def test_d21_unclosed_bracket_is_not_written_and_is_named(checked):
     assert file.read_text() == "x = (1, 2)\n"
 
 
-async def test_every_changing_tool_checks_syntax(checked):
-    file = checked.put("a.py", "x = (1, 2)\n")
-    await checked.text("read", path="a.py")
+async def test_every_changing_tool_checks_syntax(checking_tools):
+    file = checking_tools.put("a.py", "x = (1, 2)\n")
+    await checking_tools.text("read", path="a.py")
 
-    by_edit = await checked.refusal("edit", path="a.py", old_text="2)", new_text="2")
-    by_patch = await checked.refusal(
+    by_edit = await checking_tools.refusal("edit", path="a.py", old_text="2)", new_text="2")
+    by_patch = await checking_tools.refusal(
         "apply_patch", patch="*** Add File: b.py\n+ok = 1\n*** Add File: c.py\n+f(["
     )
 
     assert "a.py: line 1, column 5" in by_edit
     assert "c.py: line 1" in by_patch
-    assert [each.name for each in checked.folder.iterdir()] == ["a.py"]
+    assert [each.name for each in checking_tools.folder.iterdir()] == ["a.py"]
     assert file.read_text() == "x = (1, 2)\n"
 
 
-async def test_broken_file_may_be_fixed_step_by_step_and_moved(checked):
-    checked.put("a.py", "f((\ng([\n")
-    await checked.text("read", path="a.py")
+async def test_broken_file_may_be_fixed_step_by_step_and_moved(checking_tools):
+    checking_tools.put("a.py", "f((\ng([\n")
+    await checking_tools.text("read", path="a.py")
 
-    await checked.text("edit", path="a.py", old_text="f((", new_text="f(())")
-    await checked.text("apply_patch", patch="*** Update File: a.py\n*** Move to: b.py")
+    await checking_tools.text("edit", path="a.py", old_text="f((", new_text="f(())")
+    await checking_tools.text("apply_patch", patch="*** Update File: a.py\n*** Move to: b.py")
 
-    assert (checked.folder / "b.py").read_text() == "f(())\ng([\n"
+    assert (checking_tools.folder / "b.py").read_text() == "f(())\ng([\n"
 
 
-async def test_repeated_call_overrides_syntax_check(checked):
+async def test_repeated_call_overrides_syntax_check(checking_tools):
     content = "x = (1, 2\n"
 
-    await checked.refusal("write", path="a.py", content=content)
-    await checked.refusal("write", path="a.py", content=content + "# another\n")
-    text = await checked.text("write", path="a.py", content=content + "# another\n")
+    await checking_tools.refusal("write", path="a.py", content=content)
+    await checking_tools.refusal("write", path="a.py", content=content + "# another\n")
+    text = await checking_tools.text("write", path="a.py", content=content + "# another\n")
 
     assert "Written as you insist" in text
-    assert (checked.folder / "a.py").read_text() == content + "# another\n"
+    assert (checking_tools.folder / "a.py").read_text() == content + "# another\n"

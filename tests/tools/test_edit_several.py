@@ -118,12 +118,12 @@ async def test_almost_matching_lines_in_two_places_are_refused(tools):
 @pytest.mark.parametrize(
     ("old", "new"),
     [
-        # A line that nobody wrote down would go.
+        # A line that old_text lacks would be lost.
         (
             FUNCTION.replace('    log.debug("total is %s", amount)\n', ""),
             "def total():\n    pass\n",
         ),
-        # Nothing between the two is alike.
+        # No line in between is similar.
         ("def total(items, tax):\n    nothing\n    like\n    this\n    return amount\n", "x\n"),
     ],
 )

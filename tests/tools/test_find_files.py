@@ -15,7 +15,7 @@ from dirge_py.types.tools import Claim
 
 
 @pytest.fixture(params=["ripgrep", "python"])
-def finding(tools, request):
+def find_tools(tools, request):
     """The tools, once with ripgrep and once without."""
     ripgrep = None
     if request.param == "ripgrep":
@@ -25,66 +25,68 @@ def finding(tools, request):
     return tools
 
 
-async def test_find_files_matches_name_only(finding):
+async def test_find_files_matches_name_only(find_tools):
     for path in ("src/test_a.py", "src/deep/test_b.py", "test_dir/c.py", "src/atest_d.txt"):
-        finding.put(path, "")
+        find_tools.put(path, "")
 
-    text = await finding.text("find_files", pattern=r"^test_.*\.py$")
+    text = await find_tools.text("find_files", pattern=r"^test_.*\.py$")
 
     assert text.split("\n") == ["2 files:", "src/deep/test_b.py", "src/test_a.py"]
 
 
-async def test_find_files_shows_200_and_counts_all(finding):
+async def test_find_files_shows_200_and_counts_all(find_tools):
     for number in range(250):
-        finding.put(f"{number:03}.txt", "")
+        find_tools.put(f"{number:03}.txt", "")
 
-    lines = (await finding.text("find_files", pattern="txt")).split("\n")
+    lines = (await find_tools.text("find_files", pattern="txt")).split("\n")
 
     assert lines[0] == "250 files (200 shown):"
     assert lines[1:3] == ["000.txt", "001.txt"]
     assert lines[-1] == "… 50 more; narrow the pattern or the path."
 
 
-async def test_find_files_omits_ignored_hidden_and_withheld_files(finding):
-    finding.put(".git/HEAD", "")
-    finding.put(".gitignore", "*.log\n")
+async def test_find_files_omits_ignored_hidden_and_withheld_files(find_tools):
+    find_tools.put(".git/HEAD", "")
+    find_tools.put(".gitignore", "*.log\n")
     for path in ("x", "x.log", ".x", "secret.x"):
-        finding.put(path, "")
-    finding.workspace.withheld = lambda real: real.endswith("secret.x")
+        find_tools.put(path, "")
+    find_tools.workspace.withheld = lambda real: real.endswith("secret.x")
 
-    assert (await finding.text("find_files", pattern="x")).split("\n") == [
+    assert (await find_tools.text("find_files", pattern="x")).split("\n") == [
         "1 file:",
         "x",
         "(1 file left out: permission rules keep it from being read.)",
     ]
-    assert ".x" in await finding.text("find_files", pattern="x$", include_hidden=True)
+    assert ".x" in await find_tools.text("find_files", pattern="x$", include_hidden=True)
 
 
-async def test_find_files_finds_unusual_names(finding):
-    (finding.folder / os.fsdecode(b"caf\xe9\n1")).write_text("")
-    finding.put("-e", "")
+async def test_find_files_finds_unusual_names(find_tools):
+    (find_tools.folder / os.fsdecode(b"caf\xe9\n1")).write_text("")
+    find_tools.put("-e", "")
 
-    assert "caf\ufffd" in await finding.text("find_files", pattern="^caf")
-    assert "-e" in await finding.text("find_files", pattern="^-e$")
-
-
-async def test_find_files_without_match_is_message_and_bad_pattern_is_error(finding):
-    finding.put("a", "")
-
-    assert await finding.text("find_files", pattern="b") == "No file name matches b (of 1 file)."
-    assert "position 0" in await finding.refusal("find_files", pattern="(b")
-    assert "not a folder" in await finding.refusal("find_files", pattern="b", path="a")
+    assert "caf\ufffd" in await find_tools.text("find_files", pattern="^caf")
+    assert "-e" in await find_tools.text("find_files", pattern="^-e$")
 
 
-async def test_endless_pattern_can_be_aborted(finding):
-    finding.put("a" * 40, "")
-    services = finding.tool("find_files")._services
-    finding.toolbox = Toolbox([FindFilesTool(lambda roots: None)], services, str(finding.folder))
-    running = asyncio.ensure_future(finding.call("find_files", pattern="(a|a)*b"))
+async def test_find_files_without_match_is_message_and_bad_pattern_is_error(find_tools):
+    find_tools.put("a", "")
+
+    assert await find_tools.text("find_files", pattern="b") == "No file name matches b (of 1 file)."
+    assert "position 0" in await find_tools.refusal("find_files", pattern="(b")
+    assert "not a folder" in await find_tools.refusal("find_files", pattern="b", path="a")
+
+
+async def test_endless_pattern_can_be_aborted(find_tools):
+    find_tools.put("a" * 40, "")
+    services = find_tools.tool("find_files")._services
+    find_tools.toolbox = Toolbox(
+        [FindFilesTool(lambda roots: None)], services, str(find_tools.folder)
+    )
+    running = asyncio.ensure_future(find_tools.call("find_files", pattern="(a|a)*b"))
     await asyncio.wait([running], timeout=0.3)
     began = time.perf_counter()
 
-    finding.signal.abort()
+    find_tools.signal.abort()
 
     assert (await running).details["outcome"] == "aborted"
     assert time.perf_counter() - began < 5

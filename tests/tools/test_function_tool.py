@@ -35,11 +35,11 @@ from dirge_py.types.tools import (
 from tests.support.loop_runs import LoopRun, run_loop
 from tests.support.tool_arguments import OperationTool
 
-Boxed = Callable[..., Toolbox]
+MakeToolbox = Callable[..., Toolbox]
 
 
 @pytest.fixture
-def boxed(tmp_path: Path) -> Any:
+def make_toolbox(tmp_path: Path) -> Any:
     workspace = Workspace([tmp_path], tmp_path)
 
     def make(*tools: FunctionTool[..., Any], app: Any = None) -> Toolbox:
@@ -49,11 +49,11 @@ def boxed(tmp_path: Path) -> Any:
     workspace.close()
 
 
-def bound(box: Toolbox) -> LoopTool:
+def loop_tool_of(box: Toolbox) -> LoopTool:
     return box.loop_tools[0]
 
 
-async def called(box: Toolbox, name: str, /, **arguments: Any) -> LoopRun:
+async def run_call(box: Toolbox, name: str, /, **arguments: Any) -> LoopRun:
     """A run in which the model calls the tool once."""
     model = ScriptedModel().will_call(name, **arguments).will_say("done")
     config = LoopConfig(validate=box.validate, interceptors=[check_result])
@@ -68,8 +68,8 @@ async def lookup(
     return f"{table}[{key}]"
 
 
-def test_a13_annotations_become_schema(boxed: Boxed) -> None:
-    found = bound(boxed(lookup))
+def test_a13_annotations_become_schema(make_toolbox: MakeToolbox) -> None:
+    found = loop_tool_of(make_toolbox(lookup))
 
     assert (found.name, found.description) == ("lookup", "Look up a value by key.")
     assert found.parameters == {
@@ -83,7 +83,9 @@ def test_a13_annotations_become_schema(boxed: Boxed) -> None:
     }
 
 
-async def test_a13_call_without_required_argument_is_invalid_and_does_not_run(boxed: Boxed) -> None:
+async def test_a13_call_without_required_argument_is_invalid_and_does_not_run(
+    make_toolbox: MakeToolbox,
+) -> None:
     reached: list[str] = []
 
     @tool
@@ -91,20 +93,20 @@ async def test_a13_call_without_required_argument_is_invalid_and_does_not_run(bo
         reached.append(key)
         return key
 
-    run = await called(boxed(probe), "probe", table="x")
+    run = await run_call(make_toolbox(probe), "probe", table="x")
 
     assert run.outcomes == ["invalid"]
     assert "key" in run.results[0].text
     assert reached == []
 
 
-async def test_a13_string_result_is_returned_unchanged(boxed: Boxed) -> None:
-    run = await called(boxed(lookup), "lookup", key="a")
+async def test_a13_string_result_is_returned_unchanged(make_toolbox: MakeToolbox) -> None:
+    run = await run_call(make_toolbox(lookup), "lookup", key="a")
     assert run.results[0].text == "main[a]"
     assert run.outcomes == ["ok"]
 
 
-async def test_other_result_becomes_json(boxed: Boxed) -> None:
+async def test_result_that_is_not_a_string_becomes_json(make_toolbox: MakeToolbox) -> None:
     class Place(BaseModel):
         city: str
         at: tuple[float, float]
@@ -113,27 +115,27 @@ async def test_other_result_becomes_json(boxed: Boxed) -> None:
     async def locate(name: str) -> Place:
         return Place(city=f"Zürich {name}", at=(47.4, 8.5))
 
-    run = await called(boxed(locate), "locate", name="HB")
+    run = await run_call(make_toolbox(locate), "locate", name="HB")
 
     assert run.results[0].text == '{"city": "Zürich HB", "at": [47.4, 8.5]}'
     assert run.results[0].details["structured"] == {"city": "Zürich HB", "at": [47.4, 8.5]}
 
 
-async def test_function_may_return_tool_result(boxed: Boxed) -> None:
+async def test_function_may_return_tool_result(make_toolbox: MakeToolbox) -> None:
     @tool
     async def fail() -> object:
         return text_result("no such row", outcome="error", is_error=True)
 
-    run = await called(boxed(fail), "fail")
+    run = await run_call(make_toolbox(fail), "fail")
     assert (run.results[0].text, run.results[0].is_error) == ("no such row", True)
 
 
-async def test_result_that_is_not_json_is_tool_error(boxed: Boxed) -> None:
+async def test_result_that_is_not_json_is_tool_error(make_toolbox: MakeToolbox) -> None:
     @tool
     async def odd() -> object:
         return object()
 
-    run = await called(boxed(odd), "odd")
+    run = await run_call(make_toolbox(odd), "odd")
     assert run.outcomes == ["error"]
 
 
@@ -146,17 +148,17 @@ async def test_result_that_is_not_json_is_tool_error(boxed: Boxed) -> None:
     ],
 )
 async def test_exception_message_is_tool_result(
-    boxed: Boxed, error: Exception, outcome: str
+    make_toolbox: MakeToolbox, error: Exception, outcome: str
 ) -> None:
     @tool
     async def refuse() -> str:
         raise error
 
-    run = await called(boxed(refuse), "refuse")
+    run = await run_call(make_toolbox(refuse), "refuse")
     assert (run.results[0].text, run.outcomes) == (str(error), [outcome])
 
 
-async def test_arguments_are_converted_to_annotated_types(boxed: Boxed) -> None:
+async def test_arguments_are_converted_to_annotated_types(make_toolbox: MakeToolbox) -> None:
     class Row(BaseModel):
         id: int
 
@@ -167,42 +169,42 @@ async def test_arguments_are_converted_to_annotated_types(boxed: Boxed) -> None:
         seen.extend([rows, how])
         return "ok"
 
-    run = await called(boxed(put), "put", rows=[{"id": 1}])
+    run = await run_call(make_toolbox(put), "put", rows=[{"id": 1}])
 
     assert run.outcomes == ["ok"]
     assert seen == [[Row(id=1)], "add"]
 
 
-async def test_sync_function_runs_in_thread(boxed: Boxed) -> None:
+async def test_sync_function_runs_in_thread(make_toolbox: MakeToolbox) -> None:
     @tool
     def where(signal: str) -> str:
         return f"{signal} {threading.current_thread() is threading.main_thread()}"
 
-    run = await called(boxed(where), "where", signal="x")
+    run = await run_call(make_toolbox(where), "where", signal="x")
     assert run.results[0].text == "x False"
 
 
-async def test_context_parameter_is_passed_and_not_in_schema(boxed: Boxed) -> None:
+async def test_context_parameter_is_passed_and_not_in_schema(make_toolbox: MakeToolbox) -> None:
     @tool
     async def greet(name: str, ctx: ToolContext) -> str:
         ctx.progress("half-way")
         return f"{ctx.app} {name} {ctx.call_id}"
 
-    box = boxed(greet, app="Hello")
-    run = await called(box, "greet", name="Ada")
+    box = make_toolbox(greet, app="Hello")
+    run = await run_call(box, "greet", name="Ada")
 
-    assert list(bound(box).parameters["properties"]) == ["name"]
+    assert list(loop_tool_of(box).parameters["properties"]) == ["name"]
     assert run.results[0].text == "Hello Ada greet#0"
     updates = [e for e in run.events if e.type == "tool_execution_update"]
     assert len(updates) == 1
 
 
-async def test_context_parameter_is_found_by_annotation(boxed: Boxed) -> None:
+async def test_context_parameter_is_found_by_annotation(make_toolbox: MakeToolbox) -> None:
     @tool
     def greet(call: ToolContext) -> str:
         return call.call_id
 
-    run = await called(boxed(greet), "greet")
+    run = await run_call(make_toolbox(greet), "greet")
     assert run.results[0].text == "greet#0"
 
 
@@ -213,7 +215,7 @@ async def test_context_parameter_is_found_by_annotation(boxed: Boxed) -> None:
         ("network", None, "x", Claim("network", "act")),
         ("network", "on", "https://example.org:8080/a?b", Claim("network", "example.org")),
         ("network", "on", "example.org", Claim("network", "example.org")),
-        # Other readers of URLs go to another host than ours would find.
+        # Other URL parsers find another host here than ours.
         (
             "network",
             "on",
@@ -228,13 +230,18 @@ async def test_context_parameter_is_found_by_annotation(boxed: Boxed) -> None:
     ],
 )
 def test_call_claims_operation_on_resource(
-    boxed: Boxed, tmp_path: Path, op: Any, resource: str | None, argument: str, claim: Claim
+    make_toolbox: MakeToolbox,
+    tmp_path: Path,
+    op: Any,
+    resource: str | None,
+    argument: str,
+    claim: Claim,
 ) -> None:
     @tool(op=op, resource=resource)
     async def act(on: str) -> str:
         return on
 
-    [claimed] = bound(boxed(act)).claims({"on": argument})
+    [claimed] = loop_tool_of(make_toolbox(act)).claims({"on": argument})
 
     expected = repr(claim).replace("{cwd}", str(tmp_path))
     assert repr(claimed) == expected
@@ -285,7 +292,9 @@ def test_invalid_tool_name_is_type_error() -> None:
         tool(name="no spaces")(lookup)
 
 
-async def test_a26_unavailable_tool_is_hidden_and_its_call_gives_reason(boxed: Boxed) -> None:
+async def test_a26_unavailable_tool_is_hidden_and_its_call_gives_reason(
+    make_toolbox: MakeToolbox,
+) -> None:
     state = {"ready": "its service is down"}
     reached: list[str] = []
 
@@ -294,7 +303,7 @@ async def test_a26_unavailable_tool_is_hidden_and_its_call_gives_reason(boxed: B
         reached.append(key)
         return key
 
-    box = boxed(remote, lookup)
+    box = make_toolbox(remote, lookup)
     model = ScriptedModel().will_call("remote", key="k").will_say("done")
     config = LoopConfig(validate=box.validate)
     run = await run_loop(
@@ -306,12 +315,12 @@ async def test_a26_unavailable_tool_is_hidden_and_its_call_gives_reason(boxed: B
     assert reached == []
 
     state["ready"] = ""
-    again = await called(box, "remote", key="k")
+    again = await run_call(box, "remote", key="k")
     assert (again.outcomes, reached) == (["ok"], ["k"])
 
 
 async def test_a14_interceptors_of_tool_run_in_order_for_that_tool_only(
-    boxed: Boxed,
+    make_toolbox: MakeToolbox,
 ) -> None:
     trace: list[str] = []
 
@@ -330,21 +339,21 @@ async def test_a14_interceptors_of_tool_run_in_order_for_that_tool_only(
         trace.append("tool")
         return text
 
-    box = boxed(echo, lookup)
-    await called(box, "echo", text="x")
-    await called(box, "lookup", key="k")
+    box = make_toolbox(echo, lookup)
+    await run_call(box, "echo", text="x")
+    await run_call(box, "lookup", key="k")
 
     assert trace == ["outer echo", "inner", "tool", "outer ends"]
     assert box.loop_tools[0].chain == ["outer", "inner"]
 
 
-async def test_a16_tool_has_its_own_timeout(boxed: Boxed) -> None:
+async def test_a16_tool_has_its_own_timeout(make_toolbox: MakeToolbox) -> None:
     @tool(timeout_s=0.05)
     async def slow() -> str:
         await asyncio.Event().wait()
         return "never"
 
-    box = boxed(slow)
+    box = make_toolbox(slow)
     model = ScriptedModel().will_call("slow").will_say("done")
     config = LoopConfig(validate=box.validate, interceptors=[timeout_interceptor(60, {})])
     run = await run_loop(model, "go", tools=box.loop_tools, config=config)
@@ -353,11 +362,11 @@ async def test_a16_tool_has_its_own_timeout(boxed: Boxed) -> None:
     assert "0.05 s" in run.results[0].text
 
 
-def leave() -> str:
+def exit_process() -> str:
     sys.exit(3)
 
 
-def run_dry() -> str:
+def raise_stop_iteration() -> str:
     return str(next(iter(())))
 
 
@@ -376,22 +385,22 @@ def fail_unprintably() -> str:
 @pytest.mark.parametrize(
     ("function", "error"),
     [
-        (leave, "SystemExit"),
-        (run_dry, "StopIteration"),
+        (exit_process, "SystemExit"),
+        (raise_stop_iteration, "StopIteration"),
         (fail_unprintably, "the order is not ready"),
     ],
 )
 async def test_exit_or_stop_iteration_in_tool_is_tool_error(
-    boxed: Boxed, function: Callable[[], str], error: str
+    make_toolbox: MakeToolbox, function: Callable[[], str], error: str
 ) -> None:
     async with asyncio.timeout(10):
-        run = await called(boxed(tool(function)), function.__name__)
+        run = await run_call(make_toolbox(tool(function)), function.__name__)
 
     assert run.outcomes == ["error"]
     assert error in run.results[0].text
 
 
-async def test_a27_progress_is_emitted_while_tool_runs(boxed: Boxed) -> None:
+async def test_a27_progress_is_emitted_while_tool_runs(make_toolbox: MakeToolbox) -> None:
     go_on = threading.Event()
     seen: list[object] = []
 
@@ -408,7 +417,7 @@ async def test_a27_progress_is_emitted_while_tool_runs(boxed: Boxed) -> None:
                 seen.append(event.partial_result.details)
                 go_on.set()
 
-    box = boxed(count)
+    box = make_toolbox(count)
     model = ScriptedModel().will_call("count").will_say("done")
     run = await run_loop(
         model,
@@ -435,7 +444,7 @@ SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}, "required"
 
 @pytest.mark.parametrize("schema", [SCHEMA, Station])
 async def test_result_matching_output_schema_is_structured_and_json_text(
-    boxed: Boxed, schema: Any
+    make_toolbox: MakeToolbox, schema: Any
 ) -> None:
     value = {"n": 1} if schema is SCHEMA else Station(city="Oslo", platforms=19)
 
@@ -444,7 +453,7 @@ async def test_result_matching_output_schema_is_structured_and_json_text(
         """Look."""
         return value
 
-    [result] = (await called(boxed(look), "look")).results
+    [result] = (await run_call(make_toolbox(look), "look")).results
 
     plain = {"n": 1} if schema is SCHEMA else {"city": "Oslo", "platforms": 19}
     assert (result.is_error, result.details["structured"]) == (False, plain)
@@ -461,14 +470,14 @@ async def test_result_matching_output_schema_is_structured_and_json_text(
     ],
 )
 async def test_result_not_matching_output_schema_is_error_with_full_result(
-    boxed: Boxed, returned: Any, words: str
+    make_toolbox: MakeToolbox, returned: Any, words: str
 ) -> None:
     @tool(output_schema=SCHEMA)
     def look() -> Any:
         """Look."""
         return returned
 
-    [result] = (await called(boxed(look), "look")).results
+    [result] = (await run_call(make_toolbox(look), "look")).results
 
     assert (result.is_error, result.details["outcome"]) == (True, "error")
     assert words in result.text and "The call of `look` was made" in result.text
@@ -476,50 +485,50 @@ async def test_result_not_matching_output_schema_is_error_with_full_result(
     assert result.text.endswith(shown if isinstance(shown, str) else json.dumps(shown))
 
 
-async def test_json_string_is_parsed_for_output_schema(boxed: Boxed) -> None:
+async def test_json_string_is_parsed_for_output_schema(make_toolbox: MakeToolbox) -> None:
     @tool(output_schema=SCHEMA)
     def look() -> str:
         """Look."""
         return '{"n": 2}'
 
-    [result] = (await called(boxed(look), "look")).results
+    [result] = (await run_call(make_toolbox(look), "look")).results
 
     assert (result.details["structured"], result.text) == ({"n": 2}, '{"n": 2}')
 
 
-async def test_string_that_is_not_strict_json_stays_text(boxed: Boxed) -> None:
+async def test_string_that_is_not_strict_json_stays_text(make_toolbox: MakeToolbox) -> None:
     @tool(output_schema={"type": "string"})
     def look() -> str:
         """Look."""
         return "NaN"
 
-    [result] = (await called(boxed(look), "look")).results
+    [result] = (await run_call(make_toolbox(look), "look")).results
 
     assert (result.is_error, result.details["structured"]) == (False, "NaN")
 
 
-async def test_tool_errors_are_not_checked_against_output_schema(boxed: Boxed) -> None:
+async def test_tool_errors_are_not_checked_against_output_schema(make_toolbox: MakeToolbox) -> None:
     @tool(output_schema=SCHEMA)
     def look() -> Any:
         """Look."""
         raise ToolFailed("There is nothing. Look elsewhere.")
 
-    [result] = (await called(boxed(look), "look")).results
+    [result] = (await run_call(make_toolbox(look), "look")).results
 
     assert result.text == "There is nothing. Look elsewhere."
 
 
-async def test_structured_result_has_its_own_text_for_model(boxed: Boxed) -> None:
+async def test_structured_result_has_its_own_text_for_model(make_toolbox: MakeToolbox) -> None:
     @tool(output_schema=SCHEMA, title="Look around")
     def look() -> LoopToolResult:
         """Look."""
         return structured_result({"n": 3}, "Three of them.")
 
-    box = boxed(look)
-    [result] = (await called(box, "look")).results
+    box = make_toolbox(look)
+    [result] = (await run_call(box, "look")).results
 
     assert (result.text, result.details["structured"]) == ("Three of them.", {"n": 3})
-    assert bound(box).label == "Look around"
+    assert loop_tool_of(box).label == "Look around"
 
 
 @pytest.mark.parametrize(

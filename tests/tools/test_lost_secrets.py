@@ -17,7 +17,7 @@ SHOWN = OLD.replace(SECRET, "[redacted]")
 
 
 @pytest.fixture
-def scrubbed(tools):
+def redacting_tools(tools):
     """The tools of a program that redacts secrets in results."""
     workspace = Workspace([tools.folder], tools.folder)
     tools.workspace.close()
@@ -36,23 +36,27 @@ def scrubbed(tools):
         ("apply_patch", {"patch": f"*** Update File: a.env\n@@\n{CHANGED}"}),
     ],
 )
-async def test_redaction_mark_is_not_written_over_secret_unless_repeated(scrubbed, tool, arguments):
-    file = scrubbed.put("a.env", OLD)
-    await scrubbed.text("read", path="a.env")
+async def test_redaction_mark_is_not_written_over_secret_unless_repeated(
+    redacting_tools, tool, arguments
+):
+    file = redacting_tools.put("a.env", OLD)
+    await redacting_tools.text("read", path="a.env")
 
-    refused = await scrubbed.refusal(tool, **arguments)
+    refused = await redacting_tools.refusal(tool, **arguments)
 
     assert "a secret that you were not shown" in refused and "a.env" in refused
     assert file.read_text() == OLD
-    assert "as you insist" in await scrubbed.text(tool, **arguments)
+    assert "as you insist" in await redacting_tools.text(tool, **arguments)
     assert "[redacted]" in file.read_text()
 
 
-async def test_lost_secret_and_syntax_error_are_reported_together(scrubbed):
-    file = scrubbed.put("a.py", f'MY_API_KEY = "{SECRET}"\n')
-    await scrubbed.text("read", path="a.py")
+async def test_lost_secret_and_syntax_error_are_reported_together(redacting_tools):
+    file = redacting_tools.put("a.py", f'MY_API_KEY = "{SECRET}"\n')
+    await redacting_tools.text("read", path="a.py")
 
-    refused = await scrubbed.refusal("write", path="a.py", content='MY_API_KEY = "[redacted]\n')
+    refused = await redacting_tools.refusal(
+        "write", path="a.py", content='MY_API_KEY = "[redacted]\n'
+    )
 
     assert "a secret that you were not shown" in refused and "break the syntax" in refused
     assert SECRET in file.read_text()
@@ -68,16 +72,16 @@ async def test_lost_secret_and_syntax_error_are_reported_together(scrubbed):
     ],
     ids=["no secret there", "the word was there", "around it", "removed"],
 )
-async def test_other_changes_are_written(scrubbed, old, new):
-    file = scrubbed.put("a.env", old)
-    await scrubbed.text("read", path="a.env")
+async def test_changes_that_lose_no_secret_are_written(redacting_tools, old, new):
+    file = redacting_tools.put("a.env", old)
+    await redacting_tools.text("read", path="a.env")
 
-    await scrubbed.text("write", path="a.env", content=new)
+    await redacting_tools.text("write", path="a.env", content=new)
 
     assert file.read_text() == new
 
 
-async def test_new_file_may_contain_redaction_mark(scrubbed):
-    await scrubbed.text("write", path="new.md", content="It shows as [redacted].\n")
+async def test_new_file_may_contain_redaction_mark(redacting_tools):
+    await redacting_tools.text("write", path="new.md", content="It shows as [redacted].\n")
 
-    assert (scrubbed.folder / "new.md").read_text() == "It shows as [redacted].\n"
+    assert (redacting_tools.folder / "new.md").read_text() == "It shows as [redacted].\n"

@@ -14,14 +14,16 @@ from tests.tools.conftest import ToolDriver
 
 
 @pytest.fixture
-def remembering(tools: ToolDriver, tmp_path: Path) -> Iterator[ToolDriver]:
+def tools_with_memory(tools: ToolDriver, tmp_path: Path) -> Iterator[ToolDriver]:
     services = ToolServices(files=tools.workspace, memory=kept_in(tmp_path))
     tools.toolbox = Toolbox(discover_tools(), services, str(tools.folder))
     yield tools
 
 
-async def test_memory_notes_are_added_viewed_replaced_and_removed(remembering: ToolDriver) -> None:
-    call = remembering.text
+async def test_memory_notes_are_added_viewed_replaced_and_removed(
+    tools_with_memory: ToolDriver,
+) -> None:
+    call = tools_with_memory.text
     assert await call("memory", action="view") == "MEMORY.md is empty."
     done = await call("memory", action="add", content="use make")
     assert done == "Added to MEMORY.md. It is in your prompt from the next run on."
@@ -33,17 +35,19 @@ async def test_memory_notes_are_added_viewed_replaced_and_removed(remembering: T
     assert await call("memory", action="view", store="user") == "- tabs"
 
 
-async def test_argument_names_of_other_agents_are_accepted(remembering: ToolDriver) -> None:
-    await remembering.text("memory", action="add", target="user", text="tabs")
-    await remembering.text("memory", action="replace", target="user", old_text="tab", content="x")
+async def test_argument_names_of_other_agents_are_accepted(tools_with_memory: ToolDriver) -> None:
+    await tools_with_memory.text("memory", action="add", target="user", text="tabs")
+    await tools_with_memory.text(
+        "memory", action="replace", target="user", old_text="tab", content="x"
+    )
 
-    assert await remembering.text("memory", action="view", store="user") == "- x"
+    assert await tools_with_memory.text("memory", action="view", store="user") == "- x"
 
 
-async def test_unmatched_text_error_shows_nearest_note(remembering: ToolDriver) -> None:
-    await remembering.text("memory", action="add", content="run the tests with make test")
+async def test_unmatched_text_error_shows_nearest_note(tools_with_memory: ToolDriver) -> None:
+    await tools_with_memory.text("memory", action="add", content="run the tests with make test")
 
-    refused = await remembering.refusal("memory", action="remove", match="tests by make")
+    refused = await tools_with_memory.refusal("memory", action="remove", match="tests by make")
 
     assert "`- run the tests with make test`" in refused
 
@@ -52,9 +56,9 @@ async def test_unmatched_text_error_shows_nearest_note(remembering: ToolDriver) 
     "arguments", [{"action": "add"}, {"action": "replace", "content": " "}, {"action": "remove"}]
 )
 async def test_missing_argument_is_named(
-    remembering: ToolDriver, arguments: dict[str, str]
+    tools_with_memory: ToolDriver, arguments: dict[str, str]
 ) -> None:
-    refused = await remembering.refusal("memory", **arguments)
+    refused = await tools_with_memory.refusal("memory", **arguments)
 
     assert "is missing" in refused
 
@@ -78,10 +82,10 @@ async def test_missing_argument_is_named(
     ],
 )
 def test_memory_call_claims_and_previews_its_change(
-    remembering: ToolDriver, arguments: dict[str, str], resource: str, shown: str | None
+    tools_with_memory: ToolDriver, arguments: dict[str, str], resource: str, shown: str | None
 ) -> None:
-    tool = remembering.tool("memory")
-    preview = remembering.preview("memory", **arguments)
+    tool = tools_with_memory.tool("memory")
+    preview = tools_with_memory.preview("memory", **arguments)
 
     assert list(tool.claims(arguments)) == [Claim("memory", resource)]  # type: ignore[attr-defined]
     assert (preview.text if preview else None) == shown

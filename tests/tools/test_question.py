@@ -173,7 +173,7 @@ async def test_h11_question_call_without_user_is_answered_at_once(tmp_path):
     services = ToolServices(files=Workspace([tmp_path], tmp_path))
     bound = Toolbox([TOOL], ToolServices(files=services.files, ask=ScriptedUser()), "/")
     (tool,) = bound.loop_tools
-    tool._services = services  # the asker left between the offer and the call
+    tool._services = services  # the front end was detached between offer and call
     valid = bound.validate(tool, {"questions": [{"question": "Which?"}]})
     result = await tool.execute("c", valid, AbortSignal(), lambda partial: None)
     assert result.is_error

@@ -12,7 +12,7 @@ PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR"
 
 
 @pytest.fixture
-def looking(tools, tmp_path):
+def tools_with_assets(tools, tmp_path):
     """The tools, with an asset store."""
     services = ToolServices(files=tools.workspace, assets=AssetStore(tmp_path / "assets"))
     tools.toolbox = Toolbox([ReadTool()], services, str(tools.folder))
@@ -129,10 +129,12 @@ async def test_binary_file_is_refused_with_its_kind(tools, content, words):
         (b"RIFF\0\0\0\0WEBPVP8 ", "image/webp", "a.x: WebP picture, 16 B"),
     ],
 )
-async def test_s26_image_is_returned_as_image_block(looking, tmp_path, content, media_type, words):
-    looking.put("a.x", content)
+async def test_s26_image_is_returned_as_image_block(
+    tools_with_assets, tmp_path, content, media_type, words
+):
+    tools_with_assets.put("a.x", content)
 
-    result = await looking.call("read", path="a.x")
+    result = await tools_with_assets.call("read", path="a.x")
 
     text, picture = result.content
     assert not result.is_error
@@ -142,10 +144,10 @@ async def test_s26_image_is_returned_as_image_block(looking, tmp_path, content, 
     assert (tmp_path / "assets" / picture.asset_id).read_bytes() == content
 
 
-async def test_s26_pdf_is_returned_as_document_block_with_name(looking, tmp_path):
-    looking.put("docs/a.pdf", b"%PDF-1.7\n")
+async def test_s26_pdf_is_returned_as_document_block_with_name(tools_with_assets, tmp_path):
+    tools_with_assets.put("docs/a.pdf", b"%PDF-1.7\n")
 
-    text, document = (await looking.call("read", path="docs/a.pdf")).content
+    text, document = (await tools_with_assets.call("read", path="docs/a.pdf")).content
 
     assert text == TextBlock("docs/a.pdf: PDF document, 9 B")
     assert isinstance(document, DocumentBlock)
@@ -156,10 +158,10 @@ async def test_s26_pdf_is_returned_as_document_block_with_name(looking, tmp_path
 @pytest.mark.parametrize(
     ("content", "limit"), [(PNG + bytes(5 << 20), "5 MiB"), (b"%PDF-" + bytes(20 << 20), "20 MiB")]
 )
-async def test_image_or_pdf_above_size_limit_is_refused(looking, content, limit):
-    looking.put("large", content)
+async def test_image_or_pdf_above_size_limit_is_refused(tools_with_assets, content, limit):
+    tools_with_assets.put("large", content)
 
-    assert f"at most {limit}" in await looking.refusal("read", path="large")
+    assert f"at most {limit}" in await tools_with_assets.refusal("read", path="large")
 
 
 async def test_text_that_is_not_utf8_is_shown_with_note(tools):

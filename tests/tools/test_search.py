@@ -26,16 +26,16 @@ from dirge_py.types.tools import Claim
 from tests.support.requirements import lacking
 
 
-def use(tools, ripgrep):
-    """Make grep use that `rg`, or none."""
+def use_ripgrep(tools, ripgrep):
+    """Make grep use this `rg`, or the Python search."""
     services = ToolServices(files=tools.workspace, processes=tools.tool("grep")._services.processes)
     tools.toolbox = Toolbox([GrepTool(lambda roots: ripgrep)], services, str(tools.folder))
 
 
 @pytest.fixture(params=["ripgrep", "python"])
-def searching(tools, request):
+def search_tools(tools, request):
     """The tools, once with ripgrep and once without."""
-    use(tools, required_ripgrep() if request.param == "ripgrep" else None)
+    use_ripgrep(tools, required_ripgrep() if request.param == "ripgrep" else None)
     return tools
 
 
@@ -43,11 +43,11 @@ def required_ripgrep():
     return find_ripgrep([]) or pytest.skip("needs ripgrep")
 
 
-async def test_d37_grep_shows_200_of_300_matches_and_real_count(searching):
-    searching.put("a", "hit\n" * 300)
-    searching.put("b", "miss\n")
+async def test_d37_grep_shows_200_of_300_matches_and_real_count(search_tools):
+    search_tools.put("a", "hit\n" * 300)
+    search_tools.put("b", "miss\n")
 
-    lines = (await searching.text("grep", pattern="hit")).split("\n")
+    lines = (await search_tools.text("grep", pattern="hit")).split("\n")
 
     assert lines[0] == "300 matches (200 output lines, searched 2 files):"
     assert lines[1] == "a:1:hit"
@@ -86,52 +86,52 @@ async def test_failing_ripgrep_is_error_with_its_message(tools, tmp_path):
     broken = tmp_path / "rg"
     broken.write_text("#!/bin/sh\necho no memory >&2\nexit 1\n")
     broken.chmod(0o755)
-    use(tools, str(broken))
+    use_ripgrep(tools, str(broken))
     tools.put("a", "hit")
 
     assert "failed: no memory" in await tools.refusal("grep", pattern="hit")
 
 
-async def test_empty_line_has_no_word_boundary(searching):
-    searching.put("a", "\n")
+async def test_empty_line_has_no_word_boundary(search_tools):
+    search_tools.put("a", "\n")
 
-    assert "1 match " in await searching.text("grep", pattern=r"\B")
-
-
-async def test_d39_grep_without_match_is_no_error(searching):
-    searching.put("a", "x")
-
-    assert "No matches" in await searching.text("grep", pattern="y")
+    assert "1 match " in await search_tools.text("grep", pattern=r"\B")
 
 
-async def test_d41_include_matches_paths_at_any_depth(searching):
+async def test_d39_grep_without_match_is_no_error(search_tools):
+    search_tools.put("a", "x")
+
+    assert "No matches" in await search_tools.text("grep", pattern="y")
+
+
+async def test_d41_include_matches_paths_at_any_depth(search_tools):
     for path in ("src/a.py", "src/deep/er/b.py", "src/c.txt", "other/d.py"):
-        searching.put(path, "hit\n")
+        search_tools.put(path, "hit\n")
 
-    text = await searching.text("grep", pattern="hit", include="src/**/*.py")
+    text = await search_tools.text("grep", pattern="hit", include="src/**/*.py")
 
     assert text.split("\n")[1:] == ["src/a.py:1:hit", "src/deep/er/b.py:1:hit"]
 
 
-async def test_include_without_slash_matches_names(searching):
-    searching.put("src/deep/a.py", "hit\n")
+async def test_include_without_slash_matches_names(search_tools):
+    search_tools.put("src/deep/a.py", "hit\n")
 
-    assert "src/deep/a.py:1:hit" in await searching.text("grep", pattern="hit", include="*.py")
-
-
-async def test_d43_hidden_files_are_searched_only_on_request(searching):
-    searching.put(".env", "KEY=1\n")
-    searching.put(".git/config", "KEY=2\n")
-
-    assert "No matches" in await searching.text("grep", pattern="KEY")
-    assert ".env:1:KEY=1" in await searching.text("grep", pattern="KEY", include_hidden=True)
-    assert ".git" not in await searching.text("grep", pattern="KEY", include_hidden=True)
+    assert "src/deep/a.py:1:hit" in await search_tools.text("grep", pattern="hit", include="*.py")
 
 
-async def test_context_lines_are_shown_with_separator_between_groups(searching):
-    searching.put("a", "1\nhit\n3\n4\n5\nhit\n7\n")
+async def test_d43_hidden_files_are_searched_only_on_request(search_tools):
+    search_tools.put(".env", "KEY=1\n")
+    search_tools.put(".git/config", "KEY=2\n")
 
-    text = await searching.text("grep", pattern="hit", context_lines=1)
+    assert "No matches" in await search_tools.text("grep", pattern="KEY")
+    assert ".env:1:KEY=1" in await search_tools.text("grep", pattern="KEY", include_hidden=True)
+    assert ".git" not in await search_tools.text("grep", pattern="KEY", include_hidden=True)
+
+
+async def test_context_lines_are_shown_with_separator_between_groups(search_tools):
+    search_tools.put("a", "1\nhit\n3\n4\n5\nhit\n7\n")
+
+    text = await search_tools.text("grep", pattern="hit", context_lines=1)
 
     assert text.split("\n")[1:] == [
         "a-1: 1",
@@ -144,110 +144,110 @@ async def test_context_lines_are_shown_with_separator_between_groups(searching):
     ]
 
 
-async def test_grep_searches_single_file(searching):
-    searching.put("-odd name", "hit\n")
+async def test_grep_searches_single_file(search_tools):
+    search_tools.put("-odd name", "hit\n")
 
-    assert "-odd name:1:hit" in await searching.text("grep", pattern="hit", path="-odd name")
+    assert "-odd name:1:hit" in await search_tools.text("grep", pattern="hit", path="-odd name")
 
 
-async def test_invalid_pattern_error_gives_position(searching):
-    assert "position 0" in await searching.refusal("grep", pattern="(x")
+async def test_invalid_pattern_error_gives_position(search_tools):
+    assert "position 0" in await search_tools.refusal("grep", pattern="(x")
 
 
 @pytest.mark.parametrize("pattern", [r"(?=x)", r"(a)\1", r"(?<!x)y", r"(?P=n)"])
-async def test_pattern_not_supported_by_both_engines_is_refused(searching, pattern):
-    assert "does not know" in await searching.refusal("grep", pattern=pattern)
+async def test_pattern_not_supported_by_both_engines_is_refused(search_tools, pattern):
+    assert "does not know" in await search_tools.refusal("grep", pattern=pattern)
 
 
-async def test_withheld_files_are_not_searched(searching):
-    searching.put("open", "hit\n")
-    secret = searching.put("secret", "hit\n")
-    searching.workspace.withheld = lambda real: real == str(secret)
+async def test_withheld_files_are_not_searched(search_tools):
+    search_tools.put("open", "hit\n")
+    secret = search_tools.put("secret", "hit\n")
+    search_tools.workspace.withheld = lambda real: real == str(secret)
 
-    text = await searching.text("grep", pattern="hit")
+    text = await search_tools.text("grep", pattern="hit")
 
     assert "secret" not in text
     assert "left out" in text
 
 
-async def test_c21_denied_file_is_in_no_search_result(searching):
-    searching.put(".env", "KEY=hit\n")
-    searching.put("hidden/.env", "KEY=hit\n")
-    searching.put("a", "hit\n")
+async def test_c21_denied_file_is_in_no_search_result(search_tools):
+    search_tools.put(".env", "KEY=hit\n")
+    search_tools.put("hidden/.env", "KEY=hit\n")
+    search_tools.put("a", "hit\n")
     rules = (parse_rule("read:.env", "deny"),)
-    gate = PermissionEngine(searching.workspace, PolicySet(rules=rules, mode="yolo"))
-    searching.workspace.withheld = gate.withholds
+    gate = PermissionEngine(search_tools.workspace, PolicySet(rules=rules, mode="yolo"))
+    search_tools.workspace.withheld = gate.withholds
 
-    text = await searching.text("grep", pattern="hit", include_hidden=True, context_lines=3)
+    text = await search_tools.text("grep", pattern="hit", include_hidden=True, context_lines=3)
 
     assert "KEY" not in text.replace("hidden/.env:1:KEY=hit", "")
     assert "1 file left out" in text
 
 
-async def test_grep_does_not_follow_symlinks(searching):
-    outside = searching.folder.parent / "outside"
+async def test_grep_does_not_follow_symlinks(search_tools):
+    outside = search_tools.folder.parent / "outside"
     outside.mkdir()
     (outside / "a").write_text("hit\n")
-    (searching.folder / "link").symlink_to(outside)
-    (searching.folder / "file").symlink_to(outside / "a")
+    (search_tools.folder / "link").symlink_to(outside)
+    (search_tools.folder / "file").symlink_to(outside / "a")
 
-    assert "No matches" in await searching.text("grep", pattern="hit")
+    assert "No matches" in await search_tools.text("grep", pattern="hit")
 
 
-async def test_long_matching_lines_are_truncated(searching):
-    searching.put("a", "hit" + "x" * 10_000 + "\n")
+async def test_long_matching_lines_are_truncated(search_tools):
+    search_tools.put("a", "hit" + "x" * 10_000 + "\n")
 
-    lines = (await searching.text("grep", pattern="hit")).split("\n")
+    lines = (await search_tools.text("grep", pattern="hit")).split("\n")
 
     assert lines[1] == "a:1:hit" + "x" * 4093 + "…[truncated]"
     assert "`read` shows more" in lines[2]
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs a limit on memory")
-async def test_file_with_one_huge_line_is_not_read_into_memory(searching, monkeypatch):
+async def test_file_with_one_huge_line_is_not_read_into_memory(search_tools, monkeypatch):
     for name in ("RIPGREP_BYTES", "OWN_BYTES"):
         monkeypatch.setattr(f"dirge_py.tools.search.lines.{name}", 32 << 20)
-    searching.put("large", "x" * (40 << 20))
+    search_tools.put("large", "x" * (40 << 20))
 
-    result = await searching.call("grep", pattern="^miss$", path="large")
+    result = await search_tools.call("grep", pattern="^miss$", path="large")
     assert result.is_error and "has lines too long, for the memory" in result.text
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs a limit on memory")
 async def test_large_file_is_searched_with_little_memory(tools, monkeypatch):
-    use(tools, required_ripgrep())
+    use_ripgrep(tools, required_ripgrep())
     monkeypatch.setattr("dirge_py.tools.search.lines.RIPGREP_BYTES", 32 << 20)
     tools.put("large", ("x" * 1023 + "\n") * (40 << 10) + "hit\n")
 
     assert "large:40961:hit" in await tools.text("grep", pattern="^hit$", path="large")
 
 
-async def test_too_large_files_are_named_and_can_be_searched_alone(searching):
-    searching.put("small", "hit\n")
-    searching.put("large", "hit\n" + "x" * (10 << 20))
+async def test_too_large_files_are_named_and_can_be_searched_alone(search_tools):
+    search_tools.put("small", "hit\n")
+    search_tools.put("large", "hit\n" + "x" * (10 << 20))
 
-    text = await searching.text("grep", pattern="hit")
+    text = await search_tools.text("grep", pattern="hit")
 
     assert text.split("\n")[0] == "1 match (1 output line, searched 1 file):"
     assert "not searched: large; give such a file as the path" in text
-    assert "large:1:hit" in await searching.text("grep", pattern="^hit", path="large")
+    assert "large:1:hit" in await search_tools.text("grep", pattern="^hit", path="large")
 
 
-async def test_too_many_matches_to_count_is_error(searching, monkeypatch):
+async def test_too_many_matches_to_count_is_error(search_tools, monkeypatch):
     monkeypatch.setattr("dirge_py.processes.output.MAX_FILE_BYTES", 100_000)
-    searching.put("a", "hit\n" * 2000)
+    search_tools.put("a", "hit\n" * 2000)
 
-    assert "Narrow" in await searching.refusal("grep", pattern="hit")
+    assert "Narrow" in await search_tools.refusal("grep", pattern="hit")
 
 
-async def test_search_can_be_aborted(searching):
-    searching.put("a", "a" * 40 + "\n")
-    use(searching, None)
-    running = asyncio.ensure_future(searching.call("grep", pattern=r"(a|a)*b"))
+async def test_search_can_be_aborted(search_tools):
+    search_tools.put("a", "a" * 40 + "\n")
+    use_ripgrep(search_tools, None)
+    running = asyncio.ensure_future(search_tools.call("grep", pattern=r"(a|a)*b"))
     await asyncio.wait([running], timeout=0.3)
     began = time.perf_counter()
 
-    searching.signal.abort()
+    search_tools.signal.abort()
     result = await running
 
     assert result.details["outcome"] == "aborted"
@@ -321,7 +321,7 @@ CONTENTS = st.lists(
 @given(EXPRESSIONS, st.lists(CONTENTS, min_size=1, max_size=6), st.integers(0, 2))
 def test_any_pattern_gives_equal_results_with_and_without_ripgrep(expression, contents, context):
     ripgrep = required_ripgrep()
-    # Of a line that ends with several CRs ripgrep itself says now this, now that.
+    # ripgrep itself is inconsistent about lines that end with several CRs.
     assume(not any(b"\r\r" in content for content in contents))
     try:
         pattern = portable_pattern(expression)

@@ -27,7 +27,7 @@ NOT_TOOLS = {
 }
 
 
-def test_every_tool_is_a_module_listed_by_name():
+def test_every_tool_module_is_listed_by_name():
     folder = Path(toolbox.__file__).parent
     modules = {file.stem for file in folder.glob("*.py")} - NOT_TOOLS
 
@@ -36,13 +36,13 @@ def test_every_tool_is_a_module_listed_by_name():
 
 
 def test_schemas_of_all_tools_fit_in_10_kb(tools):
-    told = [
+    schemas = [
         {"name": tool.name, "description": tool.description, "parameters": tool.parameters}
         for tool in tools.toolbox.loop_tools
     ]
 
-    assert len(json.dumps(told).encode()) <= 10_000
-    assert "title" not in json.dumps(told)
+    assert len(json.dumps(schemas).encode()) <= 10_000
+    assert "title" not in json.dumps(schemas)
 
 
 def test_tool_schema_serializes_to_same_bytes_every_time(tools):
@@ -63,7 +63,7 @@ print(json.dumps([[tool.name, tool.args.model_json_schema()] for tool in discove
 
 
 def test_a103_tool_schemas_do_not_depend_on_hash_seed():
-    told = {
+    schemas = {
         subprocess.run(
             [sys.executable, "-c", PRINT_SCHEMAS],
             env={**os.environ, "PYTHONHASHSEED": seed},
@@ -72,7 +72,7 @@ def test_a103_tool_schemas_do_not_depend_on_hash_seed():
         ).stdout
         for seed in ("1", "2")
     }
-    assert len(told) == 1
+    assert len(schemas) == 1
 
 
 def test_tool_without_its_service_is_not_offered(tools):

@@ -137,7 +137,7 @@ async def test_page_that_is_not_text_is_refused_with_media_type(kind: str) -> No
     "kind",
     ["application/json", "application/ld+json; charset=utf-8", "text/x-python", "APPLICATION/XML"],
 )
-async def test_other_text_types_are_shown_unchanged(kind: str) -> None:
+async def test_text_that_is_not_html_is_shown_unchanged(kind: str) -> None:
     async with serving({"/": Reply(body='{"a": "<b>"}', type=kind)}) as site:
         assert page_from(await fetched(site, "/")).text == '{"a": "<b>"}'
 

@@ -29,7 +29,7 @@ def test_page_is_fetched_only_after_host_is_allowed(product: Product) -> None:
         assert [seen.path for seen in site.requests] == ["/x"]
 
 
-def test_h11_question_and_websearch_are_not_offered_in_print_mode(product: Product) -> None:
+def test_h11_question_and_websearch_are_not_offered_if_unavailable(product: Product) -> None:
     product.will(ModelReply(calls=[("question", {"questions": "Which?"})]), ModelReply(text="done"))
 
     result = product.run("-p", "ask me")

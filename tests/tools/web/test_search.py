@@ -158,7 +158,7 @@ async def test_unreadable_search_answer_is_error(name: str, body: str) -> None:
 
 
 @pytest.mark.parametrize("status", [302, 429, 500])
-async def test_other_search_errors_are_shown_with_status(status: int) -> None:
+async def test_search_http_error_is_shown_with_status_and_body(status: int) -> None:
     async with serving({"/search": Reply(status=status, body="oops")}) as site:
         assert f"answered {status}: oops" in await refusal(site, "tavily")
 

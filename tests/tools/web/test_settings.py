@@ -28,7 +28,7 @@ def loaded(tmp_path: Path) -> Load:
     return load_text
 
 
-def opened(config: Config) -> tuple[WebService, list[str]]:
+def open_web_service(config: Config) -> tuple[WebService, list[str]]:
     """The service, and the secrets that it reported."""
     secrets: list[str] = []
     web = web_access(config, secrets.append)
@@ -37,7 +37,7 @@ def opened(config: Config) -> tuple[WebService, list[str]]:
 
 
 def test_default_settings_allow_fetching_but_not_searching(loaded: Load) -> None:
-    web, _ = opened(loaded(""))
+    web, _ = open_web_service(loaded(""))
     assert web.target("https://docs.example/").host == "docs.example"
     assert web.search is None
     assert "set `search` under `[web]`" in web.search_problem
@@ -52,7 +52,9 @@ def test_deny_rule_for_network_disables_web(loaded: Load, op: str) -> None:
 
 async def test_web_settings_apply_to_requests(loaded: Load) -> None:
     async with serving({"/": Reply(body="x" * 5000, type="text/plain")}) as site:
-        web, _ = opened(loaded(f'[web]\nprivate_hosts = ["{site.place}"]\nmax_bytes = 100'))
+        web, _ = open_web_service(
+            loaded(f'[web]\nprivate_hosts = ["{site.place}"]\nmax_bytes = 100')
+        )
         page = await web.page(web.target(site.url))
     assert (len(page.text), page.is_whole) == (100, False)
 
@@ -60,7 +62,7 @@ async def test_web_settings_apply_to_requests(loaded: Load) -> None:
 async def test_local_search_url_is_reachable_only_by_search(loaded: Load) -> None:
     hit = '{"results": [{"title": "t", "url": "https://a.example/", "content": "c"}]}'
     async with serving({"/search": hit}) as site:
-        web, _ = opened(loaded(f'[web]\nsearch = "searxng"\nsearch_url = "{site.url}"'))
+        web, _ = open_web_service(loaded(f'[web]\nsearch = "searxng"\nsearch_url = "{site.url}"'))
         assert web.search is not None
         found = await web.search.find("q", 5)
         with pytest.raises(ToolFailed, match="is not fetched"):
@@ -70,11 +72,11 @@ async def test_local_search_url_is_reachable_only_by_search(loaded: Load) -> Non
 
 
 def test_search_key_is_read_from_environment_and_kept_secret(loaded: Load) -> None:
-    usual, secrets = opened(loaded('[web]\nsearch = "brave"', BRAVE_API_KEY="abc-123"))
+    usual, secrets = open_web_service(loaded('[web]\nsearch = "brave"', BRAVE_API_KEY="abc-123"))
     assert usual.search is not None
     assert secrets == ["abc-123"]
     own = loaded('[web]\nsearch = "exa"\nsearch_key_env = "MY_KEY"', MY_KEY="def-456")
-    assert opened(own)[1] == ["def-456"]
+    assert open_web_service(own)[1] == ["def-456"]
     assert {"MY_KEY", "BRAVE_API_KEY", "EXA_API_KEY"} <= set(search_key_variables(own))
 
 
@@ -82,8 +84,8 @@ async def test_remote_search_uses_proxy_and_local_search_does_not(loaded: Load) 
     hit = '{"results": [{"title": "t", "url": "https://a.example/"}]}'
     async with serving({"http://s.example/search": hit}) as proxy, serving({"/search": hit}) as own:
         proxied = f'[web]\nproxy = "http://me:geheim@{proxy.place}"\nsearch = "searxng"\n'
-        far, secrets = opened(loaded(f'{proxied}search_url = "http://s.example"'))
-        near, _ = opened(loaded(f'{proxied}search_url = "{own.url}"'))
+        far, secrets = open_web_service(loaded(f'{proxied}search_url = "http://s.example"'))
+        near, _ = open_web_service(loaded(f'{proxied}search_url = "{own.url}"'))
         assert far.search is not None and near.search is not None
         assert len(await far.search.find("q", 5)) == 1
         assert len(await near.search.find("q", 5)) == 1
@@ -100,7 +102,7 @@ async def test_remote_search_uses_proxy_and_local_search_does_not(loaded: Load) 
     ],
 )
 def test_missing_search_setting_is_named(loaded: Load, text: str, words: str) -> None:
-    web, _ = opened(loaded(f"[web]\n{text}"))
+    web, _ = open_web_service(loaded(f"[web]\n{text}"))
     assert web.search is None
     assert words in web.search_problem
 
@@ -118,6 +120,6 @@ def test_missing_search_setting_is_named(loaded: Load, text: str, words: str) ->
 )
 def test_invalid_web_setting_is_config_error(loaded: Load, text: str) -> None:
     with pytest.raises(ConfigError) as caught:
-        opened(loaded(f"[web]\n{text}", BRAVE_API_KEY="abc-123"))
+        open_web_service(loaded(f"[web]\n{text}", BRAVE_API_KEY="abc-123"))
     assert "`[web]`" in str(caught.value) or "`search_url`" in str(caught.value)
     assert "secret" not in str(caught.value)

@@ -19,7 +19,7 @@ from tests.support.requirements import lacking
 from tests.support.web_site import Reply, serving
 
 
-class Names:
+class FakeResolver:
     """A name server with scripted answers; the last one repeats."""
 
     def __init__(self, *answers: Sequence[str]) -> None:
@@ -69,7 +69,7 @@ def server_side(certificate: Path, names: list[str]) -> ssl.SSLContext:
 
 async def test_connection_uses_checked_address_and_sends_host_name(certificate: Path) -> None:
     shown: list[str] = []
-    names = Names(["127.0.0.1"])
+    names = FakeResolver(["127.0.0.1"])
     trust = ssl.create_default_context(cafile=str(certificate))
     async with serving({"/": "secret"}, tls=server_side(certificate, shown)) as site:
         place = f"pinned.example:{site.port}"
@@ -85,7 +85,9 @@ async def test_certificate_for_other_name_is_refused(certificate: Path) -> None:
     trust = ssl.create_default_context(cafile=str(certificate))
     async with serving({"/": "secret"}, tls=server_side(certificate, [])) as site:
         place = f"other.example:{site.port}"
-        transport = GuardedTransport(DnsGuard([place], resolve=Names(["127.0.0.1"])), tls=trust)
+        transport = GuardedTransport(
+            DnsGuard([place], resolve=FakeResolver(["127.0.0.1"])), tls=trust
+        )
         with pytest.raises(ToolFailed, match=r"other\.example has no valid certificate"):
             await body_of(transport, f"https://{place}/")
     assert site.requests == []
@@ -93,7 +95,7 @@ async def test_certificate_for_other_name_is_refused(certificate: Path) -> None:
 
 async def test_one_private_address_among_public_ones_is_refused() -> None:
     for answer in (["127.0.0.1"], ["93.184.215.14", "10.0.0.1"], ["2606:4700::1", "::1"]):
-        reach = DnsGuard(resolve=Names(answer))
+        reach = DnsGuard(resolve=FakeResolver(answer))
         with pytest.raises(ToolFailed, match="not a public address"):
             await reach.addresses(parse_url("http://a.example/"))
 
@@ -101,7 +103,7 @@ async def test_one_private_address_among_public_ones_is_refused() -> None:
 async def test_unreachable_address_is_skipped() -> None:
     async with serving({"/": "here"}) as site:
         place = f"two.example:{site.port}"
-        names = Names(["127.0.0.2", "127.0.0.1"])
+        names = FakeResolver(["127.0.0.2", "127.0.0.1"])
         assert (
             await body_of(GuardedTransport(DnsGuard([place], resolve=names)), f"http://{place}")
             == b"here"
@@ -113,7 +115,7 @@ async def test_ipv4_and_ipv6_addresses_are_tried() -> None:
         lacking("IPv6")
     async with serving({"/": "here"}, host="::1") as site:
         place = f"six.example:{site.port}"
-        names = Names([*(f"127.0.0.{number}" for number in range(2, 9)), "::1"])
+        names = FakeResolver([*(f"127.0.0.{number}" for number in range(2, 9)), "::1"])
         assert (
             await body_of(GuardedTransport(DnsGuard([place], resolve=names)), f"http://{place}")
             == b"here"
@@ -131,7 +133,7 @@ async def test_proxy_variables_are_ignored(monkeypatch: pytest.MonkeyPatch) -> N
 
 async def test_configured_proxy_gets_host_name() -> None:
     async with serving({"http://far.example/x": "through"}) as proxy:
-        reach = DnsGuard(resolve=Names([]), is_proxied=True)
+        reach = DnsGuard(resolve=FakeResolver([]), is_proxied=True)
         body = await body_of(GuardedTransport(reach, proxy=proxy.url), "http://far.example/x")
     assert body == b"through"
     assert proxy.requests[0].headers["host"] == "far.example"
@@ -140,7 +142,8 @@ async def test_configured_proxy_gets_host_name() -> None:
 async def test_private_hosts_are_not_sent_to_proxy() -> None:
     async with serving({}) as proxy, serving({"/": "own"}) as site:
         transport = GuardedTransport(
-            DnsGuard([site.place], resolve=Names(["10.1.1.1"]), is_proxied=True), proxy=proxy.url
+            DnsGuard([site.place], resolve=FakeResolver(["10.1.1.1"]), is_proxied=True),
+            proxy=proxy.url,
         )
         for url in (
             "http://intra.example/",
@@ -155,7 +158,9 @@ async def test_private_hosts_are_not_sent_to_proxy() -> None:
 
 
 async def test_private_host_exception_applies_only_to_listed_host_and_port() -> None:
-    with_port = DnsGuard(["127.0.0.1:9999", "Intra.Example", "::1"], resolve=Names(["10.0.0.1"]))
+    with_port = DnsGuard(
+        ["127.0.0.1:9999", "Intra.Example", "::1"], resolve=FakeResolver(["10.0.0.1"])
+    )
     for url in ("http://127.0.0.1:9999/", "http://intra.example:8080/", "http://[::1]/"):
         assert await with_port.addresses(parse_url(url))
     for url in ("http://127.0.0.1/", "http://intra.example:9999/", "http://sub.intra.example/"):
@@ -183,6 +188,6 @@ async def test_cancelled_fetch_closes_connection() -> None:
         task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await task
-        # The site's handler ends when the other side has closed; it would wait for ever.
+        # The site's handler ends only when the client has closed the connection.
         await asyncio.wait_for(asyncio.gather(*site.open), 5)
     assert site.open == set()
