@@ -7,7 +7,7 @@ from dirge_py.config.problems import dotted, key_lines, line_of
 from tests.security.sizes import size
 
 
-def test_every_key_has_its_line():
+def test_key_lines_maps_every_key_to_line():
     text = '''a = 1  # b = 2
 "quoted key" = """
 [not.a.table]
@@ -45,7 +45,7 @@ def test_key_in_inline_table_has_line_of_table():
     assert line_of(("other",), {("t",): 1}) is None
 
 
-def test_key_paths_are_written_with_dots_and_indexes():
+def test_setting_path_is_formatted_with_dots_and_indexes():
     assert dotted(("permission", "rule", 1, "op")) == "permission.rule[1].op"
 
 

@@ -1,4 +1,4 @@
-"""Git's environment, with repositories that try to run something."""
+"""Git's environment, with repositories whose settings and hooks run programs."""
 
 import os
 import subprocess

@@ -184,7 +184,7 @@ def bystander():
     assert process.wait() == -9
 
 
-async def test_processes_of_others_are_not_killed(runner, tmp_path, bystander):
+async def test_processes_not_started_by_runner_are_not_killed(runner, tmp_path, bystander):
     await runner.run("sleep 100 & sleep 100", cwd=str(tmp_path), timeout_s=0.1)
 
     assert bystander.poll() is None

@@ -247,16 +247,14 @@ def others(tmp_path):
 
 
 @pytest.mark.parametrize("own_session", [True, False])
-async def test_process_started_before_command_is_spared(runner, tmp_path, others, own_session):
+async def test_child_started_before_command_is_spared(runner, tmp_path, others, own_session):
     other = others("sleep", "100", own_session=own_session)
     await runner.run("true", cwd=str(tmp_path))
 
     assert other.poll() is None
 
 
-async def test_processes_started_by_others_during_command_are_spared_and_keep_exit_codes(
-    runner, tmp_path, others
-):
+async def test_child_started_outside_runner_is_spared_and_keeps_exit_code(runner, tmp_path, others):
     command = "touch began; until [ -e gate ]; do sleep 0.01; done"
     run = asyncio.ensure_future(runner.run(command, cwd=str(tmp_path)))
     await until((tmp_path / "began").exists)

@@ -28,7 +28,7 @@ def found(root: Path, *folders: Path | str) -> str | None:
     return find_program("tool", path=path, outside=[str(root)])
 
 
-def test_program_outside_workspace_is_found_after_one_inside(root, tmp_path):
+def test_program_outside_workspace_is_found_after_program_inside(root, tmp_path):
     put_program(root / "bin")
     outside = put_program(tmp_path / "bin")
 

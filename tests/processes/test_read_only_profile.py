@@ -1,4 +1,4 @@
-"""The read-only profile alone: what a command in it can't do."""
+"""The read-only profile without other checks: what its commands can't do."""
 
 import asyncio
 import os

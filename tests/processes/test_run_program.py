@@ -34,7 +34,7 @@ def test_run_program_never_runs_program_from_working_folder(
 
 
 @pytest.mark.parametrize("way", ["folder", "folder link", "program link", "link in the project"])
-def test_symlinks_cannot_pass_project_program_as_one_of_user(
+def test_symlink_does_not_make_project_program_a_user_program(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str
 ) -> None:
     project, others = tmp_path / "project", tmp_path / "others"
@@ -62,7 +62,7 @@ def test_symlinks_cannot_pass_project_program_as_one_of_user(
         program_of_person("wl-copy")
 
 
-def test_program_of_user_is_found_after_one_of_project(
+def test_user_program_is_found_after_project_program_of_same_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_program(tmp_path / "project" / "bin" / "wl-copy")

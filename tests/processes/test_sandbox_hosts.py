@@ -1,4 +1,4 @@
-"""From inside, only the listed hosts can be reached."""
+"""Sandboxed commands reach only the listed hosts."""
 
 import socket
 import threading

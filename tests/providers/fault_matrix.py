@@ -61,7 +61,7 @@ async def try_all_faults(kind: str) -> list[Outcome]:
 
 
 async def try_fault(kind: str, fault: Fault, http: HttpClient) -> Outcome:
-    """The fault forever, then another prompt; and the fault once, then a good answer."""
+    """Play the fault forever, then send a prompt; play the fault once, then a good answer."""
     outcome = Outcome()
     with FakeService() as service:
         await _run_permanent_fault(kind, fault, http, service, outcome)

@@ -1,4 +1,4 @@
-"""Histories as long sessions with several models, crashes and damage leave them."""
+"""Histories of long sessions with several models, crashes and damage."""
 
 import json
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ from dirge_py.types.messages import (
 )
 
 PICTURE = "pic"
-"""The one asset that is there."""
+"""The only asset that exists."""
 MODELS = ("", "work/claude-sonnet-4-5", "work/gpt-5.5", "work/gemini-3-flash-preview", "other/m")
 _IDS = st.sampled_from(["a", "b", "c|odd id", "", "x" * 70, "unnamed_1"])
 _NAMES = st.sampled_from(["read", "", "functions.read", "ls -la /tmp; " * 9])

@@ -30,7 +30,7 @@ def test_dated_model_id_has_profile_of_undated_model(dated, plain):
     assert find_model_profile("anthropic", plain).price_in is not None
 
 
-def test_model_with_other_version_number_has_other_profile():
+def test_model_with_different_version_number_has_different_profile():
     assert find_model_profile("openai", "gpt-5.5") != find_model_profile("openai", "gpt-5")
     assert find_model_profile("openai", "gpt-5-mini-2025-08-07").price_in == 0.25
 
@@ -109,7 +109,7 @@ def test_hourly_cache_writes_cost_twice_the_input_price():
     assert with_hourly_cache_price(ModelProfile()) == ModelProfile()
 
 
-def test_catalog_rows_are_consistent():
+def test_model_catalog_rows_are_consistent():
     text = files("dirge_py.providers").joinpath("catalog.toml").read_text(encoding="utf-8")
     tables = tomllib.loads(text)
     assert find_model_profile("vllm", "x").price_in == 0, "the last table is read, too"

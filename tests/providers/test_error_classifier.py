@@ -48,5 +48,5 @@ from dirge_py.providers.errors import classify_text
         ("other", ""),
     ],
 )
-def test_error_text_is_classified_by_words(kind, text):
+def test_error_text_is_classified_by_wording(kind, text):
     assert classify_text(text) == kind

@@ -1,4 +1,4 @@
-"""JSON Schema in the part that Gemini supports."""
+"""Conversion of JSON Schema to the part that Gemini supports."""
 
 from typing import Literal
 
@@ -13,7 +13,7 @@ from tests.support.strict_services import KEYWORDS
 
 
 def converted(schema):
-    """One property, converted."""
+    """The schema of one property after conversion."""
     return parameters_schema({"type": "object", "properties": {"p": schema}})["properties"]["p"]
 
 

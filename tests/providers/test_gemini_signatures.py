@@ -37,7 +37,7 @@ ANSWERED = ToolResultMessage(tool_call_id="g1", tool_name="read", content=(TextB
 
 
 async def parts_after(gemini, *parts, model=MODEL, then=MODEL):
-    """What is sent back of an answer `parts` by `model`, when `then` is sent next."""
+    """The parts of `model`'s answer that are sent back in a request to the model `then`."""
     client = gemini(streamed(*map(chunk, parts), chunk(finishReason="STOP")), ModelReply(text="x"))
     assembler = Assembler()
     for event in await client.ask(model=model):

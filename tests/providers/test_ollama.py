@@ -395,7 +395,7 @@ FAILURES = [
 
 
 @pytest.mark.parametrize(("status", "words", "kind", "hint"), FAILURES)
-async def test_error_hint_says_what_to_do(ollama, status, words, kind, hint):
+async def test_ollama_error_has_kind_and_hint_with_fix(ollama, status, words, kind, hint):
     error = await ollama(refusal(status, words)).error(model="work/llama9")
 
     assert (error.kind, error.status) == (kind, status)
@@ -407,7 +407,7 @@ async def test_error_hint_says_what_to_do(ollama, status, words, kind, hint):
     ("words", "kind", "hint"),
     [(words, kind, hint) for status, words, kind, hint in FAILURES if status not in {401, 404}],
 )
-async def test_error_mid_stream_has_same_hint(ollama, words, kind, hint):
+async def test_ollama_error_mid_stream_has_kind_and_hint_with_fix(ollama, words, kind, hint):
     error = await ollama(lines({"error": words})).error(model="work/llama9")
 
     assert error.kind == kind

@@ -294,7 +294,7 @@ def test_model_that_refuses_tools_while_thinking_gets_effort_none():
     assert body("gpt-5.5", thinking_level="xhigh")["reasoning_effort"] == "xhigh"
 
 
-def test_output_limit_is_max_completion_tokens_for_openai_and_max_tokens_for_others():
+def test_output_limit_is_max_completion_tokens_only_for_openai():
     assert body(max_output_tokens=9)["max_completion_tokens"] == 9
     assert body(official=False, max_output_tokens=9)["max_tokens"] == 9
 

@@ -491,7 +491,7 @@ COUNTS = {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15}
         ),
     ],
 )
-async def test_usage_is_read_from_each_services_place(openai, last, usage):
+async def test_usage_is_read_from_members_of_each_service(openai, last, usage):
     events = await openai(chunks({**delta("stop", content="x"), **last})).ask()
 
     assert done_of(events).usage == usage

@@ -396,7 +396,7 @@ async def test_done_marker_ends_stream(responses):
 
 
 async def test_reasoning_item_is_sent_back_in_next_request(responses):
-    """Through blocks as the loop stores them."""
+    """The item passes through the blocks that the loop stores."""
     client = responses(
         ModelReply(thinking="hm", signature="gAAA", text="Yes."), ModelReply(text="x")
     )

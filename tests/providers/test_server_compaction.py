@@ -337,7 +337,7 @@ async def test_context_management_is_sent_only_with_beta_header(
 async def test_thinking_after_compaction_block_keeps_thinking_on(
     anthropic: Callable[..., Client],
 ) -> None:
-    """It must be sent back inside a tool loop, also after a compaction block."""
+    """Thinking must be sent back inside a tool loop, also after a compaction block."""
     thought = ThinkingBlock(text="hm", signature="s")
     body = await anthropic(ModelReply(text="x")).sent(
         messages=(user_text("go"), compacted_message(thought, CALL), RESULT),

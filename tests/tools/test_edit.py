@@ -252,7 +252,7 @@ async def test_edit_through_symlink_changes_target_and_keeps_link(tools):
     assert sorted(os.listdir(tools.folder)) == ["link", "real"]
 
 
-async def test_replace_all_in_200000_lines_takes_less_than_3_s_and_does_not_block_event_loop(tools):
+async def test_replace_all_in_200000_lines_takes_less_than_3_s_and_does_not_block(tools):
     tools.put("a", b"some words before, and x\nand nothing here\n" * 100_000)
     await tools.text("read", path="a", limit=1)
 

@@ -144,7 +144,7 @@ def test_find_files_and_repo_overview_claim_reading_folder(tools, tool):
     assert tools.toolbox.claims(tool, arguments) == [Claim("read", f"{tools.folder}/src")]
 
 
-def test_large_folder_does_not_crowd_out_others_in_outline():
+def test_outline_keeps_small_folders_next_to_large_folder():
     paths = [f"big/{n:04}" for n in range(2000)] + [f"small/{n}" for n in range(9)] + ["top"]
 
     shown, folders = build_outline(paths, max_depth=3, max_nodes=400)

@@ -60,7 +60,7 @@ def indented(text: str) -> str:
         PLAIN.replace("+\n", "\n", 1),
     ],
 )
-def test_wrapped_patch_is_parsed(text):
+def test_patch_in_quotes_heredoc_or_code_fence_is_parsed(text):
     assert parse_patch(text) == OPERATIONS
 
 
@@ -145,7 +145,7 @@ operations = st.one_of(
 
 
 def written(operation: PatchOperation) -> str:
-    """The operation as a careful author would write it."""
+    """The operation as patch text."""
     kind = {"create": "Add", "delete": "Delete"}.get(operation.action, "Update")
     lines = [f"*** {kind} File: {operation.path}"]
     if operation.new_path is not None:
@@ -160,7 +160,7 @@ def written(operation: PatchOperation) -> str:
 
 @settings(max_examples=size(50, 150), deadline=None)
 @given(st.lists(operations, min_size=1, max_size=4))
-def test_written_patch_is_parsed_back(operations):
+def test_patch_text_round_trips(operations):
     text = "\n".join(["*** Begin Patch", *map(written, operations), "*** End Patch"])
 
     assert [without_blank_tails(each) for each in parse_patch(text)] == [
@@ -194,7 +194,7 @@ pieces = st.sampled_from(
 
 @settings(max_examples=size(66, 200), deadline=None)
 @given(st.one_of(st.text(max_size=80), st.lists(pieces | st.text(max_size=6)).map("\n".join)))
-def test_any_text_is_parsed_or_rejected_with_message(text):
+def test_any_patch_text_is_parsed_or_rejected_with_message(text):
     try:
         assert parse_patch(text)
     except ValueError as error:

@@ -164,7 +164,7 @@ async def test_abort_cancels_question(ask):
     assert taken_back == [[Question(question="Which?")]]
 
 
-def test_h11_question_tool_is_not_offered_if_nobody_can_be_asked(tmp_path):
+def test_h11_question_tool_is_not_offered_without_user(tmp_path):
     services = ToolServices(files=Workspace([tmp_path], tmp_path))
     assert Toolbox([TOOL], services, "/").names == ()
 

@@ -462,7 +462,7 @@ def test_grep_and_glob_claim_reading_folder(tools, tool):
         ("[", "[", True),
     ],
 )
-def test_path_matcher_matches_globs(pattern, path, fits):
+def test_glob_matches_expected_paths(pattern, path, fits):
     assert path_matcher(pattern)(path) is fits
 
 

@@ -1,4 +1,4 @@
-"""Unknown properties: no call that does more than read runs with one dropped."""
+"""Unknown properties: a call that changes something never runs with a property dropped."""
 
 from collections.abc import Iterator, Mapping
 from copy import deepcopy

@@ -44,7 +44,7 @@ def driver_for(folder: Path, site: Site) -> WebFetchDriver:
 
 
 def quotation(result: LoopToolResult) -> str:
-    """The text between the marks, whose digest is checked."""
+    """The quoted text; checks the digest in its marks."""
     found = re.search(r"--- \S+ \((\w{8})\) ---\n(.*)\n--- end \(\1\) ---", result.text, re.DOTALL)
     assert found is not None, result.text
     assert hashlib.sha256(found[2].encode()).hexdigest().startswith(found[1])

@@ -2,7 +2,7 @@
 
 One file for each format, a `[[transcript]]` for each fact: `source` is the SDK and the test or type
 that shows it. A line of `stream` that begins with `{` is one event; any other is sent as it stands.
-The other members are what must come of it. What a transcript does not name must not come.
+The other members are the expected result; a member that is left out is expected to be empty.
 """
 
 import tomllib

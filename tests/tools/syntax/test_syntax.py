@@ -141,7 +141,7 @@ def test_many_json_values_are_checked_within_time_limit():
     assert time.perf_counter() - began < 4
 
 
-def test_new_syntax_error_is_reported_instead_of_old_one():
+def test_new_syntax_error_is_reported_instead_of_existing_error():
     before = "function a() { b(1; }\nfunction c() { d(2); }\n"
 
     words = check_syntax("a.js", before, before.replace("d(2)", "d(2"))

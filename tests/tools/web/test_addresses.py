@@ -32,7 +32,7 @@ def test_private_and_special_addresses_are_refused(text: str) -> None:
 
 
 @given(st.ip_addresses(v=4))
-def test_embedded_ipv4_address_is_judged_like_plain_one(address) -> None:
+def test_embedded_ipv4_address_is_judged_like_plain_ipv4_address(address) -> None:
     number = int(address)
     refused = bool(why_not_public(address))
     for carrier in ("::ffff:0:0", "64:ff9b::"):

@@ -24,7 +24,7 @@ def test_main_part_without_text_is_ignored() -> None:
     assert "the story" in text_of("<main><p>menu</p></main><p>the story</p>")
 
 
-def test_title_is_one_line() -> None:
+def test_page_title_is_one_line() -> None:
     assert html_to_markdown("<title> A &amp;\n B </title><p>x", SOURCE).title == "A & B"
 
 

@@ -1,4 +1,4 @@
-"""The web tools in the whole program: off until the network is allowed."""
+"""The web tools in the whole program: disabled until the network is allowed."""
 
 from tests.support.fake_service import FakeService, ModelReply, RawReply
 from tests.support.product import Product, product

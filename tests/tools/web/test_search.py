@@ -170,7 +170,7 @@ async def test_search_key_is_not_sent_to_redirect_target() -> None:
     assert other.connections == 0
 
 
-async def test_hits_with_unfetchable_urls_are_dropped() -> None:
+async def test_search_hits_with_unfetchable_urls_are_dropped() -> None:
     odd = [
         "javascript:alert(1)",
         "http://me@x.example/",

@@ -1,4 +1,4 @@
-"""The addresses that are connected to, and the host names."""
+"""The addresses that the web transport connects to, and the host names it sends."""
 
 import asyncio
 import contextlib
