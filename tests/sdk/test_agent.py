@@ -42,7 +42,7 @@ from tests.support.fake_service import FakeService, ModelReply
 
 
 @pytest.fixture(autouse=True)
-def nothing_ran() -> Iterator[None]:
+def empty_tool_log() -> Iterator[None]:
     agent_tools.tool_log.clear()
     yield
 
@@ -53,7 +53,7 @@ async def agent(model: ScriptedModel) -> AsyncIterator[Agent]:
         yield agent
 
 
-async def test_a_run_gives_its_answer_messages_tokens_and_turns(
+async def test_run_returns_response_messages_usage_and_turns(
     agent: Agent, model: ScriptedModel
 ) -> None:
     model.will_call("echo", text="a").will_say("It says a.", usage=Usage(input=10, output=2))
@@ -68,7 +68,9 @@ async def test_a_run_gives_its_answer_messages_tokens_and_turns(
     assert [spec.name for spec in model.seen[0].tools] == ["echo", "deploy"]
 
 
-async def test_a_second_run_goes_on_from_the_first(agent: Agent, model: ScriptedModel) -> None:
+async def test_second_run_continues_history_of_first_run(
+    agent: Agent, model: ScriptedModel
+) -> None:
     model.will_say("one").will_say("two")
     await agent.run("first")
     await agent.run("second")
@@ -76,7 +78,7 @@ async def test_a_second_run_goes_on_from_the_first(agent: Agent, model: Scripted
     assert [message.role for message in model.seen[1].messages] == ["user", "assistant", "user"]
 
 
-async def test_threads_know_nothing_of_each_other(agent: Agent, model: ScriptedModel) -> None:
+async def test_threads_have_separate_histories(agent: Agent, model: ScriptedModel) -> None:
     model.will_say("one").will_say("two")
     await asyncio.gather(agent.run("a", thread="a"), agent.run("b", thread="b"))
 
@@ -84,7 +86,7 @@ async def test_threads_know_nothing_of_each_other(agent: Agent, model: ScriptedM
     assert len(agent.messages(thread="a")) == 2
 
 
-async def test_events_come_from_the_first_to_the_last(agent: Agent, model: ScriptedModel) -> None:
+async def test_run_events_are_complete_and_in_order(agent: Agent, model: ScriptedModel) -> None:
     model.will_call("echo", text="a").will_say("done")
 
     run = agent.start("go")
@@ -94,7 +96,9 @@ async def test_events_come_from_the_first_to_the_last(agent: Agent, model: Scrip
     assert isinstance(await run.outcome, Done)
 
 
-async def test_a_run_can_be_steered_and_followed_up(agent: Agent, model: ScriptedModel) -> None:
+async def test_run_accepts_steering_and_follow_up_messages(
+    agent: Agent, model: ScriptedModel
+) -> None:
     model.will_call("echo", text="a").will_say("looked").will_say("tested")
 
     run = agent.start("go")
@@ -111,7 +115,7 @@ async def test_a_run_can_be_steered_and_followed_up(agent: Agent, model: Scripte
 
 
 @pytest.mark.parametrize(("way", "reason"), [("abort", "user"), ("interject", "interject")])
-async def test_a_run_can_be_stopped(
+async def test_run_ends_cancelled_on_abort_or_interject(
     agent: Agent, model: ScriptedModel, way: str, reason: str
 ) -> None:
     model.will_call("echo", text="a").will_say("never")
@@ -126,7 +130,7 @@ async def test_a_run_can_be_stopped(
 
 
 @pytest.mark.parametrize("way", ["run", "run_turn"])
-async def test_whoever_cancels_a_whole_run_has_stopped_it(
+async def test_cancelling_the_run_task_stops_the_run(
     agent: Agent, model: ScriptedModel, way: str
 ) -> None:
     begun = asyncio.Event()
@@ -146,7 +150,7 @@ async def test_whoever_cancels_a_whole_run_has_stopped_it(
     assert (await agent.run("again")).response == "here"
 
 
-async def test_who_stops_waiting_for_a_run_takes_its_outcome_from_nobody(
+async def test_run_outcome_is_available_after_an_earlier_wait_timed_out(
     agent: Agent, model: ScriptedModel
 ) -> None:
     go_on = asyncio.Event()
@@ -160,7 +164,7 @@ async def test_who_stops_waiting_for_a_run_takes_its_outcome_from_nobody(
     assert isinstance(await run, Done)
 
 
-async def test_a48_an_abort_before_the_start_asks_no_model_and_keeps_the_prompt(
+async def test_a48_abort_before_start_calls_no_model_and_keeps_the_prompt(
     agent: Agent, model: ScriptedModel
 ) -> None:
     run = agent.start("go")
@@ -172,7 +176,7 @@ async def test_a48_an_abort_before_the_start_asks_no_model_and_keeps_the_prompt(
     assert list(run.unsent) == []
 
 
-async def test_a55_a_provider_that_crashes_fails_the_run_and_not_the_agent(
+async def test_a55_provider_crash_fails_the_run_and_agent_stays_usable(
     agent: Agent, model: ScriptedModel
 ) -> None:
     def crash(context: Any) -> Any:
@@ -186,7 +190,9 @@ async def test_a55_a_provider_that_crashes_fails_the_run_and_not_the_agent(
     assert (await agent.run("again")).response == "pong"
 
 
-async def test_what_would_be_asked_is_denied(agent: Agent, model: ScriptedModel) -> None:
+async def test_agent_without_asker_denies_calls_that_need_approval(
+    agent: Agent, model: ScriptedModel
+) -> None:
     model.will_call_all(("echo", {"text": "a"}), ("deploy", {"target": "prod"})).will_say("ok")
 
     result = await agent.run("ship it")
@@ -196,7 +202,7 @@ async def test_what_would_be_asked_is_denied(agent: Agent, model: ScriptedModel)
 
 
 @pytest.mark.parametrize("answer", [True, PermissionAnswer(effect="allow")])
-async def test_a_function_may_be_asked(model: ScriptedModel, answer: Any) -> None:
+async def test_asker_function_can_allow_a_call(model: ScriptedModel, answer: Any) -> None:
     model.will_call("deploy", target="prod").will_say("ok")
     asked: list[PermissionRequest] = []
 
@@ -213,7 +219,7 @@ async def test_a_function_may_be_asked(model: ScriptedModel, answer: Any) -> Non
     ]
 
 
-async def test_an_answer_that_was_forgotten_is_no_yes(model: ScriptedModel) -> None:
+async def test_asker_that_returns_none_does_not_allow_the_call(model: ScriptedModel) -> None:
     model.will_call("deploy", target="prod").will_say("ok")
 
     def ask(request: PermissionRequest) -> Any:
@@ -225,7 +231,7 @@ async def test_an_answer_that_was_forgotten_is_no_yes(model: ScriptedModel) -> N
     assert agent_tools.tool_log == []
 
 
-async def test_rules_decide_before_anybody_is_asked(model: ScriptedModel) -> None:
+async def test_allow_and_deny_rules_apply_without_asking(model: ScriptedModel) -> None:
     model.will_call_all(("deploy", {"target": "prod"}), ("echo", {"text": "a"})).will_say("ok")
 
     async with Agent(
@@ -236,13 +242,13 @@ async def test_rules_decide_before_anybody_is_asked(model: ScriptedModel) -> Non
     assert agent_tools.tool_log == ["deploy prod"]
 
 
-async def test_an_asker_may_end_the_run(model: ScriptedModel) -> None:
+async def test_asker_abort_ends_the_run_as_cancelled(model: ScriptedModel) -> None:
     model.will_call("deploy", target="prod").will_say("never")
     async with Agent(stream_fn=model.stream_fn, tools=TOOLS, asker="abort") as agent:
         assert await agent.start("go").outcome == Cancelled(reason="on-ask")
 
 
-async def test_no_settings_are_read(
+async def test_plain_agent_reads_no_settings_files(
     model: ScriptedModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "config.toml").write_text("this is no TOML")
@@ -255,12 +261,12 @@ async def test_no_settings_are_read(
     assert sorted(path.name for path in tmp_path.iterdir()) == ["config.toml"]
 
 
-def test_a103_two_tools_of_one_name_are_refused(model: ScriptedModel) -> None:
+def test_a103_two_tools_with_the_same_name_are_refused(model: ScriptedModel) -> None:
     with pytest.raises(ConfigError, match="Two tools are named `echo`"):
         Agent(stream_fn=model.stream_fn, tools=[*TOOLS, echo])
 
 
-async def test_a102_tools_of_two_runs_at_once_see_their_own_agent(tmp_path: Path) -> None:
+async def test_a102_tools_of_parallel_runs_see_their_own_agents_app_and_cwd(tmp_path: Path) -> None:
     both = asyncio.Barrier(2)
 
     @tool(op="read")
@@ -269,17 +275,22 @@ async def test_a102_tools_of_two_runs_at_once_see_their_own_agent(tmp_path: Path
         async with both:
             return f"{ctx.app} in {Path(ctx.cwd).name}"
 
-    async def told(name: str) -> list[str]:
+    async def whereabouts_in(name: str) -> list[str]:
         (tmp_path / name).mkdir()
         model = ScriptedModel().will_call("whereabouts").will_say("ok")
         places: Any = {"app": f"app of {name}", "cwd": tmp_path / name}
         async with Agent(stream_fn=model.stream_fn, tools=[whereabouts], **places) as agent:
             return results((await agent.run("go")).messages)
 
-    assert await asyncio.gather(told("a"), told("b")) == [["app of a in a"], ["app of b in b"]]
+    assert await asyncio.gather(whereabouts_in("a"), whereabouts_in("b")) == [
+        ["app of a in a"],
+        ["app of b in b"],
+    ]
 
 
-async def test_the_product_reads_them(model: ScriptedModel, tmp_path: Path) -> None:
+async def test_from_config_reads_settings_and_stores_a_session(
+    model: ScriptedModel, tmp_path: Path
+) -> None:
     (tmp_path / "a.txt").write_text("one\n")
     settings = tmp_path / "settings.toml"
     settings.write_text('[providers.x]\ntype = "scripted"\nscript = "s.toml"\n')
@@ -303,7 +314,7 @@ async def test_the_product_reads_them(model: ScriptedModel, tmp_path: Path) -> N
         '[providers.mine]\ntype = "ollama"\n',
     ],
 )
-async def test_the_product_needs_no_provider_beside_a_stream_function(
+async def test_from_config_with_stream_function_needs_no_provider(
     model: ScriptedModel, tmp_path: Path, settings: str | None
 ) -> None:
     (tmp_path / "a.txt").write_text("one\n")
@@ -324,7 +335,7 @@ async def test_the_product_needs_no_provider_beside_a_stream_function(
     assert {answer.model for answer in answers} == {"own/model"}
 
 
-async def test_a_wrong_provider_is_an_error_beside_a_stream_function_too(
+async def test_from_config_with_stream_function_still_rejects_unknown_provider(
     model: ScriptedModel, tmp_path: Path
 ) -> None:
     settings = tmp_path / "settings.toml"
@@ -333,12 +344,12 @@ async def test_a_wrong_provider_is_an_error_beside_a_stream_function_too(
         Agent.from_config(settings, stream_fn=model.stream_fn).start("go")
 
 
-async def test_the_product_without_a_stream_function_needs_a_provider() -> None:
+async def test_from_config_without_stream_function_or_provider_raises_no_provider() -> None:
     with pytest.raises(NoProvider, match="no model"):
         Agent.from_config().start("go")
 
 
-async def test_a_model_without_its_key_is_told(
+async def test_missing_api_key_or_model_raises_an_error_at_start(
     model: ScriptedModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
@@ -348,7 +359,7 @@ async def test_a_model_without_its_key_is_told(
         Agent().start("go")
 
 
-async def test_an_agent_that_cannot_start_makes_no_session(
+async def test_agent_that_cannot_start_creates_no_session(
     model: ScriptedModel, tmp_path: Path
 ) -> None:
     kept = tmp_path / "kept"
@@ -362,7 +373,7 @@ async def test_an_agent_that_cannot_start_makes_no_session(
     assert not kept.exists()
 
 
-async def test_a_provider_is_reached_with_the_usual_variables(
+async def test_provider_uses_api_key_and_base_url_environment_variables(
     model: ScriptedModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-test-1234567890")
@@ -379,7 +390,7 @@ async def test_a_provider_is_reached_with_the_usual_variables(
     assert "sk-test" not in repr(outcome)
 
 
-async def test_a_provider_may_be_any_stream_of_events() -> None:
+async def test_any_async_generator_of_stream_events_can_be_the_provider() -> None:
     async def shout(
         context: LlmContext, options: StreamOptions, signal: AbortSignal
     ) -> AsyncIterator[StreamEvent]:
@@ -390,7 +401,7 @@ async def test_a_provider_may_be_any_stream_of_events() -> None:
         assert (await agent.run("hello")).response == "house/shouter: HELLO"
 
 
-async def test_interceptors_go_around_a_call(model: ScriptedModel) -> None:
+async def test_interceptor_wraps_a_tool_call(model: ScriptedModel) -> None:
     model.will_call("echo", text="a").will_say("ok")
     heard: list[str] = []
 
@@ -407,7 +418,7 @@ async def test_interceptors_go_around_a_call(model: ScriptedModel) -> None:
     assert results(result.messages) == ["A"]
 
 
-async def test_hooks_may_be_made_anew_for_each_run(model: ScriptedModel) -> None:
+async def test_hook_factory_is_called_once_per_run(model: ScriptedModel) -> None:
     model.will_say("one").will_say("two")
     made: list[int] = []
 
@@ -431,7 +442,7 @@ def no_secrets(text: str) -> Verdict:
     return Trip("it names the password") if "hunter2" in text else Pass()
 
 
-async def test_a_guardrail_keeps_a_prompt_back(model: ScriptedModel) -> None:
+async def test_guardrail_blocks_a_prompt(model: ScriptedModel) -> None:
     async with Agent(stream_fn=model.stream_fn, guardrails=[no_secrets]) as agent:
         run = agent.start("log in with hunter2")
         outcome = await run.outcome
@@ -442,7 +453,7 @@ async def test_a_guardrail_keeps_a_prompt_back(model: ScriptedModel) -> None:
     assert model.seen == []
 
 
-async def test_a_guardrail_keeps_an_answer_back(model: ScriptedModel) -> None:
+async def test_guardrail_withholds_a_final_answer(model: ScriptedModel) -> None:
     model.will_say("it is hunter2")
     async with Agent(stream_fn=model.stream_fn, guardrails={"output": [no_secrets]}) as agent:
         outcome = await agent.start("tell").outcome
@@ -451,7 +462,7 @@ async def test_a_guardrail_keeps_an_answer_back(model: ScriptedModel) -> None:
         assert "hunter2" not in str(agent.messages())
 
 
-async def test_a_guardrail_keeps_a_result_back(model: ScriptedModel) -> None:
+async def test_guardrail_withholds_a_tool_result(model: ScriptedModel) -> None:
     model.will_call("echo", text="hunter2").will_say("ok")
     checks: dict[Any, Any] = {"tool_result": [no_secrets]}
     async with Agent(stream_fn=model.stream_fn, tools=TOOLS, guardrails=checks) as agent:
@@ -461,7 +472,7 @@ async def test_a_guardrail_keeps_a_result_back(model: ScriptedModel) -> None:
     assert kept.is_error and "hunter2" not in kept.text
 
 
-async def test_a43_limits_say_what_was_exceeded(model: ScriptedModel) -> None:
+async def test_a43_limit_error_names_the_exceeded_limit(model: ScriptedModel) -> None:
     for used in (50_000, 50_123):
         model.will_say("x", usage=Usage(output=used))
     most = Limits(output_tokens=50_000)
@@ -475,7 +486,7 @@ async def test_a43_limits_say_what_was_exceeded(model: ScriptedModel) -> None:
     assert "output token limit exceeded: 50123 > 50000" in caught.value.message
 
 
-async def test_a43_the_first_of_several_limits_is_told(model: ScriptedModel) -> None:
+async def test_a43_first_of_several_exceeded_limits_is_reported(model: ScriptedModel) -> None:
     model.will_say("x", usage=Usage(input=60, output=60))
     most = Limits(input_tokens=50, output_tokens=50, tokens=100, cost_usd=0.0)
 
@@ -485,7 +496,9 @@ async def test_a43_the_first_of_several_limits_is_told(model: ScriptedModel) -> 
     assert outcome == LimitExceeded(name="input_tokens", used=60, max=50)
 
 
-async def test_a54_every_ending_but_done_is_raised_with_its_outcome(model: ScriptedModel) -> None:
+async def test_a54_every_outcome_but_done_raises_loop_error_with_outcome(
+    model: ScriptedModel,
+) -> None:
     model.will_call("echo", text="a").will_call("deploy", target="x")
     model.will_fail("no", kind="refused").will_fail("no", kind="auth")
     outcomes: list[Outcome] = []
@@ -507,7 +520,7 @@ async def test_a54_every_ending_but_done_is_raised_with_its_outcome(model: Scrip
     assert [type(outcome) for outcome in outcomes] == kinds
 
 
-async def test_progress_is_told_while_a_tool_runs(model: ScriptedModel) -> None:
+async def test_tool_progress_is_emitted_while_the_tool_runs(model: ScriptedModel) -> None:
     @tool(op="read")
     def slow(ctx: dirge_py.ToolContext) -> str:
         ctx.progress(f"half of {ctx.app}")
@@ -523,7 +536,7 @@ async def test_progress_is_told_while_a_tool_runs(model: ScriptedModel) -> None:
     ]
 
 
-async def test_progress_that_is_internal_replaces_no_report_for_the_user(
+async def test_internal_progress_does_not_replace_the_progress_for_the_user(
     model: ScriptedModel,
 ) -> None:
     @tool(op="read")
@@ -545,7 +558,7 @@ async def test_progress_that_is_internal_replaces_no_report_for_the_user(
     assert [update.details.get("audience") for update in updates] == [None, "internal"]
 
 
-async def test_prompts_come_as_text_or_blocks(agent: Agent, model: ScriptedModel) -> None:
+async def test_prompt_can_be_text_or_blocks(agent: Agent, model: ScriptedModel) -> None:
     model.will_say("a").will_say("b")
     await agent.run(Text("one"))
     await agent.run(Blocks((TextBlock("two"), TextBlock("three"))))
@@ -553,7 +566,7 @@ async def test_prompts_come_as_text_or_blocks(agent: Agent, model: ScriptedModel
     assert [m.text for m in agent.messages() if m.role == "user"] == ["one", "two\nthree"]
 
 
-async def test_two_runs_of_one_thread_at_once_are_refused(
+async def test_second_concurrent_run_in_a_thread_is_refused(
     agent: Agent, model: ScriptedModel
 ) -> None:
     model.will_say("one")
@@ -563,7 +576,7 @@ async def test_two_runs_of_one_thread_at_once_are_refused(
     assert isinstance(await run.outcome, Done)
 
 
-async def test_a_reader_that_is_stuck_is_told_to_the_others(model: ScriptedModel) -> None:
+async def test_stalled_event_reader_is_reported_to_other_readers(model: ScriptedModel) -> None:
     for number in range(60):
         model.will_call("echo", text=str(number))
     model.will_say("done")
@@ -581,7 +594,7 @@ async def test_a_reader_that_is_stuck_is_told_to_the_others(model: ScriptedModel
     assert stuck.seq == 0
 
 
-def test_importing_the_package_loads_nothing_else() -> None:
+def test_importing_dirge_py_loads_only_its_version_module() -> None:
     code = "import sys, dirge_py; print(sorted(m for m in sys.modules if 'dirge' in m), 'typing' in sys.modules)"  # noqa: E501
     bare = "import sys; print('typing' in sys.modules)"
     loaded = _python(code)
@@ -589,7 +602,7 @@ def test_importing_the_package_loads_nothing_else() -> None:
     assert loaded.split()[-1] == _python(bare).split()[-1]
 
 
-def test_every_public_name_is_there() -> None:
+def test_every_name_in_all_exists() -> None:
     assert [name for name in dirge_py.__all__ if getattr(dirge_py, name, None) is None] == []
     with pytest.raises(AttributeError, match="no attribute 'Agnet'"):
         dirge_py.Agnet  # noqa: B018
@@ -601,7 +614,7 @@ def _python(code: str) -> str:
     ).stdout
 
 
-async def test_an_agents_sampling_reaches_its_model(model: ScriptedModel) -> None:
+async def test_agent_sampling_is_passed_to_the_model(model: ScriptedModel) -> None:
     seen = []
 
     def stream_fn(
@@ -618,13 +631,13 @@ async def test_an_agents_sampling_reaches_its_model(model: ScriptedModel) -> Non
     assert seen == [sampling]
 
 
-async def test_an_agent_refuses_sampling_that_no_request_can_have(model: ScriptedModel) -> None:
+async def test_agent_sampling_with_a_reserved_key_raises_config_error(model: ScriptedModel) -> None:
     async with Agent(stream_fn=model.stream_fn, sampling=Sampling(extra={"tools": []})) as agent:
         with pytest.raises(ConfigError, match="dirge itself writes `tools`"):
             await agent.run("Hi.")
 
 
-async def test_the_sampling_of_a_start_replaces_that_of_the_settings(
+async def test_build_option_sampling_replaces_sampling_of_settings(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -644,7 +657,7 @@ async def test_the_sampling_of_a_start_replaces_that_of_the_settings(
     assert (sent["temperature"], sent["top_p"]) == (0.1, 0.5)
 
 
-async def test_a_system_prompt_of_sections_is_sorted_by_priority() -> None:
+async def test_system_prompt_sections_are_sorted_by_priority() -> None:
     model = ScriptedModel().will_say("hi")
     sections = [
         Section(name="rules", priority=10, text="Keep to the rules."),

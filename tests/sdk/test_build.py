@@ -49,7 +49,7 @@ def descriptors() -> int:
         (BuildOptions(session=SessionChoice(kind="resume", id="none")), DirgeError),
     ],
 )
-async def test_a_start_that_fails_leaves_nothing_open(
+async def test_failed_build_leaves_no_open_files(
     environment: dict[str, str], broken: BuildOptions, error: type[Exception]
 ) -> None:
     config, before = load(environment=environment), descriptors()
@@ -72,7 +72,7 @@ async def test_a_start_that_fails_leaves_nothing_open(
         ("", BuildOptions(allow=("nonsense",))),
     ],
 )
-async def test_a_start_that_fails_leaves_the_sessions_as_they_were(
+async def test_failed_build_leaves_stored_sessions_unchanged(
     environment: dict[str, str], tmp_path: Path, settings: str, flags: BuildOptions
 ) -> None:
     def sessions() -> list[tuple[str, bytes]]:
@@ -98,7 +98,7 @@ async def test_a_start_that_fails_leaves_the_sessions_as_they_were(
     assert sessions() == before
 
 
-async def test_a_closed_conversation_has_let_everything_go(
+async def test_closed_conversation_leaves_no_open_or_temporary_files(
     environment: dict[str, str], tmp_path: Path
 ) -> None:
     before = descriptors()
@@ -117,7 +117,7 @@ async def test_a_closed_conversation_has_let_everything_go(
     assert list((tmp_path / "tmp").iterdir()) == []
 
 
-async def test_an_extension_closes_before_the_temporary_folders_are_removed(
+async def test_extensions_close_before_temporary_folders_are_removed(
     environment: dict[str, str], tmp_path: Path
 ) -> None:
     class Reader(Extension):
@@ -142,12 +142,12 @@ async def test_an_extension_closes_before_the_temporary_folders_are_removed(
     assert os.listdir(tmp_path / "tmp") == []
 
 
-def test_without_a_key_there_is_no_conversation(environment: dict[str, str]) -> None:
+def test_missing_api_key_raises_no_provider(environment: dict[str, str]) -> None:
     with pytest.raises(NoProvider, match="FAKE_KEY"):
         build(load(environment={**environment, "FAKE_KEY": ""}), PolicyAsker())
 
 
-async def test_edits_of_the_prompt_reach_the_model(environment: dict[str, str]) -> None:
+async def test_prompt_edits_change_the_system_prompt(environment: dict[str, str]) -> None:
     model = ScriptedModel().will_say("hi")
     edits = (
         lambda sections: [Section(name="house", priority=0, text="Be brief."), *sections],
@@ -165,7 +165,9 @@ async def test_edits_of_the_prompt_reach_the_model(environment: dict[str, str]) 
     assert (prompt.startswith("Be brief."), prompt.endswith("That is all.")) == (True, True)
 
 
-async def test_single_sections_of_the_prompt_are_changed(environment: dict[str, str]) -> None:
+async def test_section_changes_replace_insert_and_remove_prompt_sections(
+    environment: dict[str, str],
+) -> None:
     model = ScriptedModel().will_say("hi")
     change = change_sections(
         [
@@ -189,7 +191,7 @@ async def test_single_sections_of_the_prompt_are_changed(environment: dict[str, 
     assert report is not None
 
 
-async def test_a_prompt_says_how_long_a_service_may_be_silent(
+async def test_chunk_timeout_of_the_chosen_prompt_is_passed_to_the_provider(
     environment: dict[str, str], tmp_path: Path
 ) -> None:
     prompts = tmp_path / "config" / "prompts"

@@ -61,7 +61,7 @@ async def stopped_at(agent: Agent, began: asyncio.Event, way: str) -> None:
 
 
 @pytest.mark.parametrize("is_slow", [True, False], ids=["cut-short", "tripped"])
-async def test_a_result_that_no_guardrail_has_let_pass_goes_nowhere(
+async def test_tool_result_is_neither_stored_nor_sent_before_guardrail_passes_it(
     model: ScriptedModel, tmp_path: Path, is_slow: bool
 ) -> None:
     check = Slow(is_slow=is_slow)
@@ -86,7 +86,7 @@ async def test_a_result_that_no_guardrail_has_let_pass_goes_nowhere(
     assert SECRET not in stored(tmp_path / "kept")
 
 
-async def test_an_agent_that_is_closed_meanwhile_stores_no_unchecked_result(
+async def test_agent_closed_during_guardrail_check_stores_no_tool_result(
     model: ScriptedModel, tmp_path: Path
 ) -> None:
     check = Slow()
@@ -104,7 +104,7 @@ async def test_an_agent_that_is_closed_meanwhile_stores_no_unchecked_result(
 
 
 @pytest.mark.parametrize("is_whole", [True, False])
-async def test_an_answer_that_no_guardrail_has_let_pass_goes_nowhere(
+async def test_answer_is_neither_stored_nor_sent_before_guardrail_passes_it(
     model: ScriptedModel, tmp_path: Path, is_whole: bool
 ) -> None:
     check = Slow()
@@ -130,7 +130,7 @@ async def test_an_answer_that_no_guardrail_has_let_pass_goes_nowhere(
     assert SECRET not in stored(tmp_path / "kept")
 
 
-async def test_a_prompt_whose_check_was_cut_short_is_not_sent(
+async def test_prompt_is_not_sent_when_its_guardrail_check_is_aborted(
     model: ScriptedModel, tmp_path: Path
 ) -> None:
     check = Slow()

@@ -71,7 +71,7 @@ def examples(tmp_path: Path, service: FakeService) -> Examples:
     return Examples(tmp_path, service)
 
 
-def test_the_first_example_answers(examples: Examples, service: FakeService) -> None:
+def test_library_example_prints_the_answer(examples: Examples, service: FakeService) -> None:
     output = examples.run(
         "dirge as a library",
         replies=[
@@ -83,7 +83,9 @@ def test_the_first_example_answers(examples: Examples, service: FakeService) -> 
     assert '"12"' in json.dumps(service.requests[1].json)
 
 
-def test_the_data_example_reads_an_instance(examples: Examples, service: FakeService) -> None:
+def test_structured_output_example_prints_findings(
+    examples: Examples, service: FakeService
+) -> None:
     findings = [{"file": "a.py", "line": 1, "what": "A comma in a number."}]
     output = examples.run(
         "Answers as data",
@@ -97,7 +99,7 @@ def test_the_data_example_reads_an_instance(examples: Examples, service: FakeSer
     assert "0 is less than the minimum of 1" in json.dumps(service.requests[1].json)
 
 
-def test_the_tools_example_calls_one_without_a_model(
+def test_tools_example_calls_a_tool_without_a_model(
     examples: Examples, service: FakeService
 ) -> None:
     output = examples.run("Calling tools without a model")
@@ -105,7 +107,7 @@ def test_the_tools_example_calls_one_without_a_model(
     assert service.requests == []
 
 
-def test_the_events_example_prints_as_it_comes(examples: Examples) -> None:
+def test_events_example_prints_text_and_outcome(examples: Examples) -> None:
     output = examples.run(
         "Events", replies=[ModelReply(text="Rain, "), ModelReply(text="snow.", delta_chars=1)]
     )
@@ -121,7 +123,7 @@ def test_the_steps_example_steers_between_steps(examples: Examples, service: Fak
     assert "Answer in one word." in json.dumps(service.requests[1].json)
 
 
-def test_the_turns_example_goes_on_in_three_processes(examples: Examples) -> None:
+def test_turns_example_continues_in_three_processes(examples: Examples) -> None:
     title = "Turns in several processes"
     look = ModelReply(calls=[("lookup", {"key": "a"})])
 
@@ -132,7 +134,7 @@ def test_the_turns_example_goes_on_in_three_processes(examples: Examples) -> Non
     assert examples.run(title, replies=[ModelReply(text="A and A.")]) == ["Done"]
 
 
-def test_the_plan_example_is_verified(examples: Examples) -> None:
+def test_plan_example_ends_verified(examples: Examples) -> None:
     (examples.folder / "check.py").write_text("assert open('page.txt').read()\n")
     check = "python3 check.py"
     item = {"requirement": "there is paging", "status": "verified", "evidence": check}
@@ -157,16 +159,14 @@ def test_the_plan_example_is_verified(examples: Examples) -> None:
 @pytest.mark.parametrize(
     ("word", "answer"), [("yes", "deployed to staging"), ("no", "Rejected: not on a Friday")]
 )
-def test_the_decisions_example_waits_and_goes_on(
-    examples: Examples, word: str, answer: str
-) -> None:
+def test_decisions_example_waits_and_resumes(examples: Examples, word: str, answer: str) -> None:
     title = "Decisions later"
     waits = examples.run(title, "go", replies=[ModelReply(calls=[("deploy", {"host": "staging"})])])
     assert [line.split()[:2] for line in waits] == [["waits:", "deploy:"]]
     assert examples.run(title, word) == [answer]
 
 
-def test_the_middleware_example_counts_and_times(examples: Examples) -> None:
+def test_middleware_example_times_calls_and_counts_messages(examples: Examples) -> None:
     output = examples.run(
         "Middleware",
         replies=[
@@ -177,18 +177,18 @@ def test_the_middleware_example_counts_and_times(examples: Examples) -> None:
     assert output == ["ping took little", "ping took little", "5 messages"]
 
 
-def test_the_guardrail_example_sends_nothing(examples: Examples, service: FakeService) -> None:
+def test_guardrail_example_sends_no_request(examples: Examples, service: FakeService) -> None:
     output = examples.run("Guardrails")
     assert "it may hold a card number" in output[0]
     assert output[1:] == ["not sent: My card is 4111 1111 1111 1111.", "0 messages"]
     assert service.requests == []
 
 
-def test_the_provider_example_answers(examples: Examples) -> None:
+def test_custom_provider_example_prints_the_answer(examples: Examples) -> None:
     assert examples.run("A provider of your own") == ["You said: Hello."]
 
 
-def test_the_embedding_example_asks_once(examples: Examples) -> None:
+def test_embedding_example_asks_for_permission_once(examples: Examples) -> None:
     output = examples.run(
         "A journal, an asker and a clock of your own",
         replies=[
@@ -200,7 +200,7 @@ def test_the_embedding_example_asks_once(examples: Examples) -> None:
     assert output == ["asked: ring ['ring']", "Rung.", "6 messages, ('plugin:ring',)"]
 
 
-def test_no_example_is_left_out() -> None:
+def test_every_example_of_the_page_has_a_test() -> None:
     source = Path(__file__).read_text(encoding="utf-8")
     assert len(EXAMPLES) == len(re.findall(r"^```python$", PAGE, re.MULTILINE))
     assert [title for title in EXAMPLES if f'"{title}"' not in source] == []

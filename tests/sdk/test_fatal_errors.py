@@ -68,7 +68,7 @@ async def outcome_of(
         (["unknown_tool"], "no_such_tool", {}),
     ],
 )
-async def test_a_fatal_error_ends_the_run_as_failed_with_all_calls_answered(
+async def test_fatal_tool_error_ends_run_as_failed_with_every_call_answered(
     model: ScriptedModel, fatal: list[Any], name: str, arguments: dict[str, Any]
 ) -> None:
     outcome, results = await outcome_of(model, fatal, name, **arguments)
@@ -88,7 +88,7 @@ async def test_a_fatal_error_ends_the_run_as_failed_with_all_calls_answered(
         (["invalid"], "retry"),
     ],
 )
-async def test_other_errors_go_to_the_model(
+async def test_errors_not_listed_as_fatal_go_to_the_model(
     model: ScriptedModel, fatal: list[Any], how: str
 ) -> None:
     outcome, results = await outcome_of(model, fatal, how=how)
@@ -96,7 +96,7 @@ async def test_other_errors_go_to_the_model(
     assert isinstance(outcome, Done) and results[-1].is_error
 
 
-async def test_the_call_after_the_last_retry_is_fatal(model: ScriptedModel) -> None:
+async def test_fatal_invalid_error_ends_run_only_after_the_last_retry(model: ScriptedModel) -> None:
     for attempt in range(4):
         model.will_call("fetch", how="retry", attempt=attempt)
     model.will_say("I go on.")
@@ -107,7 +107,7 @@ async def test_the_call_after_the_last_retry_is_fatal(model: ScriptedModel) -> N
 
 
 @pytest.mark.parametrize("name", ["invalid_input", "Not A Class", ""])
-def test_what_is_no_error_is_refused(tmp_path: Path, name: str) -> None:
+def test_unknown_fatal_error_name_is_refused(tmp_path: Path, name: str) -> None:
     file = tmp_path / "config.toml"
     file.write_text(f"[tools]\nfatal_errors = {json.dumps([name])}\n")
 
@@ -117,7 +117,7 @@ def test_what_is_no_error_is_refused(tmp_path: Path, name: str) -> None:
         load(path=file)
 
 
-def test_the_setting_makes_a_headless_run_fail(product: Product) -> None:
+def test_fatal_errors_setting_makes_headless_run_fail(product: Product) -> None:
     settings = product.config_dir / "config.toml"
     settings.write_text(settings.read_text() + '\n[tools]\nfatal_errors = ["failed_command"]\n')
     product.will(ModelReply(calls=[("bash", {"command": "false"})]), ModelReply(text="I go on."))

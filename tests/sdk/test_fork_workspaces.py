@@ -65,7 +65,7 @@ def copies(temporary: Path) -> list[Path]:
 # --- a room to look in
 
 
-async def test_only_commands_that_look_are_run(
+async def test_read_only_fork_runs_only_read_only_commands(
     project: ScriptedProject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     in_sandbox(monkeypatch, "bubblewrap")
@@ -94,7 +94,7 @@ async def test_only_commands_that_look_are_run(
     assert project.user.asked == [] and describe_tree(project.folder) == before
 
 
-async def test_what_a_person_would_be_asked_about_is_denied_for_a_command(
+async def test_fork_command_that_would_need_approval_is_denied(
     project: ScriptedProject,
 ) -> None:
     rules = '[[permission.rule]]\nop = "execute"\nmatch = "git log*"\neffect = "ask"\n'
@@ -114,7 +114,7 @@ async def test_what_a_person_would_be_asked_about_is_denied_for_a_command(
     assert project.user.asked == []
 
 
-async def test_tools_that_change_files_are_denied_too(project: ScriptedProject) -> None:
+async def test_read_only_fork_denies_file_changing_tools(project: ScriptedProject) -> None:
     project.model.will_call("write", path="a", content="x").will_call("read", path="a").will_say(
         "ok"
     )
@@ -128,7 +128,7 @@ async def test_tools_that_change_files_are_denied_too(project: ScriptedProject) 
     assert (project.folder / "a").read_text() == "one\n"
 
 
-async def test_what_a_fork_reads_its_parent_has_not_read(project: ScriptedProject) -> None:
+async def test_file_read_by_a_fork_is_still_unread_for_its_parent(project: ScriptedProject) -> None:
     project.model.will_call("read", path="a").will_say("ok")
     project.model.will_call("edit", path="a", edits=[{"old": "one", "new": "two"}]).will_say("ok")
 
@@ -143,10 +143,10 @@ async def test_what_a_fork_reads_its_parent_has_not_read(project: ScriptedProjec
     assert (project.folder / "a").read_text() == "one\n"
 
 
-async def test_it_says_what_keeps_commands_from_changing_things(
+async def test_fork_reports_its_isolation_and_sandbox(
     project: ScriptedProject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def shut_in(*specs: ForkOptions) -> list[tuple[str, str]]:
+    async def isolation_of_forks(*specs: ForkOptions) -> list[tuple[str, str]]:
         async with project.open() as conversation:
             forks = [await conversation.fork(spec) for spec in specs]
             return [(fork.environment.isolation, fork.environment.sandbox) for fork in forks]
@@ -154,15 +154,15 @@ async def test_it_says_what_keeps_commands_from_changing_things(
     in_sandbox(monkeypatch, "bubblewrap")
     looking = ("read-only: bubblewrap", "bubblewrap")
     working = ("a copy, without a network: bubblewrap", "bubblewrap")
-    assert await shut_in(LOOK, WORK) == [looking, working]
+    assert await isolation_of_forks(LOOK, WORK) == [looking, working]
     project.configure('[plan]\nsandbox = "off"\n')
     words = '`[plan] sandbox` is "off"'
-    assert await shut_in(LOOK) == [(f"{words}: only read-only commands", "")]
-    # Never less shut in than the conversation it comes from.
+    assert await isolation_of_forks(LOOK) == [(f"{words}: only read-only commands", "")]
+    # A fork is never less isolated than its parent.
     project.configure('[plan]\nsandbox = "off"\n[sandbox]\nmode = "preferred"\n')
-    assert await shut_in(LOOK) == [looking]
+    assert await isolation_of_forks(LOOK) == [looking]
     in_sandbox(monkeypatch, "")
-    assert await shut_in(LOOK, WORK) == [
+    assert await isolation_of_forks(LOOK, WORK) == [
         ("no sandbox works here: only read-only commands", ""),
         ("a copy; no sandbox works here: commands ask as usual", ""),
     ]
@@ -171,7 +171,7 @@ async def test_it_says_what_keeps_commands_from_changing_things(
 # --- a copy to work in
 
 
-async def test_an_untouched_copy_has_the_hash_of_the_project(
+async def test_unchanged_workspace_copy_has_the_same_hash_as_the_project(
     project: ScriptedProject, temporary: Path
 ) -> None:
     committed(project.folder)
@@ -201,10 +201,10 @@ async def test_an_untouched_copy_has_the_hash_of_the_project(
 
 
 @pytest.mark.security
-async def test_what_ran_on_other_files_did_not_run_on_those_of_the_project(
+async def test_workspace_copy_with_changed_files_has_another_hash(
     project: ScriptedProject,
 ) -> None:
-    """Otherwise a review could change a file, run the tests, and change it back."""
+    """Without this, a review could change a file, run the tests, and restore the file."""
     committed(project.folder)
     write(project.folder, {"node_modules/x": "1"})
 
@@ -226,7 +226,7 @@ async def test_what_ran_on_other_files_did_not_run_on_those_of_the_project(
 
 
 @pytest.mark.security
-async def test_without_a_sandbox_no_mode_lets_it_change_the_project(
+async def test_workspace_copy_without_sandbox_cannot_change_the_project_in_any_mode(
     project: ScriptedProject,
 ) -> None:
     folder = project.folder
@@ -255,7 +255,7 @@ async def test_without_a_sandbox_no_mode_lets_it_change_the_project(
 
 
 @pytest.mark.security
-async def test_it_sees_no_other_repository_where_its_parent_sees_none(
+async def test_fork_in_sandbox_mode_cannot_see_git_alternates(
     project: ScriptedProject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     in_sandbox(monkeypatch, "bubblewrap")
@@ -277,7 +277,7 @@ async def test_it_sees_no_other_repository_where_its_parent_sees_none(
 
 
 @pytest.mark.security
-async def test_in_a_sandbox_builds_run_unasked_and_reach_nothing_else(
+async def test_sandboxed_copy_runs_builds_unasked_without_other_access(
     project: ScriptedProject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     in_sandbox(monkeypatch, "bubblewrap")
@@ -301,14 +301,14 @@ async def test_in_a_sandbox_builds_run_unasked_and_reach_nothing_else(
         await fork.close()
 
     assert text(made).strip() == "ran" and project.user.asked == []
-    # What is linked there is nothing that a build made.
+    # Linked folders are not listed as build results.
     assert text(read).strip() == "1" and text(status).strip() == "?? made"
     assert output.count("Read-only file system") == 2 and output.endswith("end\n")
     assert "ConnectionRefusedError" in text(reached)
     assert describe_tree(project.folder) == before
 
 
-async def test_without_a_sandbox_they_ask(
+async def test_copy_without_sandbox_asks_before_builds(
     project: ScriptedProject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     in_sandbox(monkeypatch, "")
@@ -325,7 +325,9 @@ async def test_without_a_sandbox_they_ask(
     assert not (project.folder / "made").exists()
 
 
-async def test_git_works_there_and_stays_there(project: ScriptedProject, kind: str) -> None:
+async def test_git_commit_in_a_workspace_copy_does_not_reach_the_project(
+    project: ScriptedProject, kind: str
+) -> None:
     committed(project.folder)
     write(project.folder, {"a": "changed\n", "staged": "x\n"})
     git(project.folder, "add", "staged")
@@ -344,13 +346,13 @@ async def test_git_works_there_and_stays_there(project: ScriptedProject, kind: s
     said = [text(result).strip() for result in results]
     assert said[0].split("\n") == ["M a", "A  staged"] and said[1] == "first"
     assert "a | 2 +-" in said[2] and "second" in said[4]
-    # Git dates anew what it would have written again, wherever that is; a sandbox keeps it from it.
+    # Without a sandbox, git updates the times of objects that it would write again.
     spared = "" if kind else ".git/objects"
     assert describe_tree(project.folder, undated=spared) == before
 
 
 @pytest.mark.parametrize("inner", ["sub", "node_modules/x"])
-async def test_it_begins_at_the_same_place(
+async def test_workspace_copy_starts_in_the_same_subfolder(
     project: ScriptedProject, monkeypatch: pytest.MonkeyPatch, inner: str
 ) -> None:
     committed(project.folder)
@@ -367,7 +369,7 @@ async def test_it_begins_at_the_same_place(
     assert listed in (["b"], ["own"])
 
 
-async def test_a_linked_work_tree_has_its_own_history_there(
+async def test_workspace_copy_of_a_linked_work_tree_has_its_history(
     project: ScriptedProject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     in_sandbox(monkeypatch, "bubblewrap")
@@ -385,7 +387,7 @@ async def test_a_linked_work_tree_has_its_own_history_there(
     assert text(log).split() == ["there", "first"] and text(branch).strip() == "## other"
 
 
-async def test_what_cannot_be_copied_is_told(project: ScriptedProject) -> None:
+async def test_files_that_cannot_be_copied_are_reported(project: ScriptedProject) -> None:
     events: list[LoopEvent] = []
     with socket.socket(socket.AF_UNIX) as server:
         server.bind("socket")
@@ -423,7 +425,7 @@ effect = "ask"
 
 
 @pytest.mark.security
-async def test_rules_about_the_project_hold_in_the_copy(project: ScriptedProject) -> None:
+async def test_permission_rules_of_the_project_apply_in_the_copy(project: ScriptedProject) -> None:
     project.configure(RULES.format(project=project.folder, home=project.folder.parent))
     write(project.folder, {"private/x": "secret\n", "locked/y": "y\n", ".env": "KEY=secret\n"})
     tries = [
@@ -448,14 +450,14 @@ async def test_rules_about_the_project_hold_in_the_copy(project: ScriptedProject
 
     assert ["denied" in result for result in results] == [True] * len(tries) + [False] * 2
     assert not any("secret\n" in result for result in results)
-    # An asking rule asks there, too, and so does what may hold secrets.
+    # Ask rules, and files that may contain secrets, ask in the copy as well.
     assert [request.claims[0].resource.rpartition("/")[2] for request in project.user.asked] == [
         "b",
         ".env",
     ]
 
 
-async def test_what_is_granted_there_holds_in_later_copies_only(
+async def test_grant_made_in_a_copy_applies_only_to_later_copies(
     project: ScriptedProject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     in_sandbox(monkeypatch, "")
@@ -474,7 +476,9 @@ async def test_what_is_granted_there_holds_in_later_copies_only(
         assert conversation.settings.grants == ()
 
 
-async def test_it_may_never_do_more_than_its_parent_may_now(project: ScriptedProject) -> None:
+async def test_fork_permissions_never_exceed_current_permissions_of_its_parent(
+    project: ScriptedProject,
+) -> None:
     write(project.folder, {"Makefile": "test:\n\techo ran\n"})
 
     async with project.open() as conversation:
@@ -496,7 +500,7 @@ async def test_it_may_never_do_more_than_its_parent_may_now(project: ScriptedPro
 # --- their end
 
 
-async def test_a_copy_goes_whatever_was_done_to_it(
+async def test_workspace_copy_with_odd_modes_and_links_is_removed(
     project: ScriptedProject, temporary: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     in_sandbox(monkeypatch, "")
@@ -508,7 +512,7 @@ async def test_a_copy_goes_whatever_was_done_to_it(
     assert copies(temporary) == [] and (project.folder / "sub/b").exists()
 
 
-async def test_the_end_of_a_conversation_is_that_of_its_forks(
+async def test_closing_a_conversation_closes_its_forks(
     project: ScriptedProject, temporary: Path
 ) -> None:
     forks: list[Conversation] = []
@@ -521,7 +525,7 @@ async def test_the_end_of_a_conversation_is_that_of_its_forks(
         await fork.close()
 
 
-async def test_a_room_that_cannot_be_made_leaves_nothing(
+async def test_fork_that_cannot_be_created_leaves_no_files_open(
     project: ScriptedProject, temporary: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     in_sandbox(monkeypatch, "bubblewrap")
@@ -539,7 +543,7 @@ async def test_a_room_that_cannot_be_made_leaves_nothing(
         assert len(list(descriptors.iterdir())) == before
 
 
-async def test_a_copy_that_is_cancelled_is_taken_back(
+async def test_cancelled_workspace_copy_is_removed(
     project: ScriptedProject, temporary: Path
 ) -> None:
     write(project.folder, {f"many/{number}": "x" for number in range(300)})
@@ -556,7 +560,7 @@ async def test_a_copy_that_is_cancelled_is_taken_back(
         assert copies(temporary) == []
 
 
-async def test_a_sandbox_that_nobody_waits_for_any_more_is_closed(
+async def test_sandbox_found_after_cancelled_fork_is_closed(
     project: ScriptedProject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     looked, go_on, closed = threading.Event(), threading.Event(), threading.Event()
@@ -578,7 +582,7 @@ async def test_a_sandbox_that_nobody_waits_for_any_more_is_closed(
         assert closed.is_set()
 
 
-async def test_what_runs_in_the_background_ends_with_its_fork(
+async def test_background_processes_end_with_their_fork(
     project: ScriptedProject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     in_sandbox(monkeypatch, "")

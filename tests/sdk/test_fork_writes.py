@@ -53,12 +53,12 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ScriptedProject:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_commands_that_nobody_judged_change_nothing(
+async def test_sandboxed_fork_commands_cannot_change_the_project(
     project: ScriptedProject, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
     in_sandbox(monkeypatch, kind)
     committed(project.folder)
-    # Landlock knows no right to change modes and times, which is said.
+    # Landlock cannot deny changes of modes and times (documented).
     commands = hostile(project.folder, with_marks=kind == "bubblewrap")
     commands += [f"echo x > {project.folder}/{name}" for name in ("ignored", "node_modules/x", "n")]
     script = "\n".join([*commands, "echo all tried", 'echo x > "$TMPDIR/x" && cat "$TMPDIR/x"'])
@@ -74,7 +74,7 @@ async def test_commands_that_nobody_judged_change_nothing(
             assert describe_tree(project.folder) == before
 
 
-async def test_without_a_sandbox_such_commands_are_not_run(
+async def test_fork_without_sandbox_denies_harmful_commands(
     project: ScriptedProject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     in_sandbox(monkeypatch, "")
@@ -91,13 +91,13 @@ async def test_without_a_sandbox_such_commands_are_not_run(
     assert describe_tree(project.folder) == before
 
 
-async def test_tests_and_a_compiled_program_run_in_a_copy(
+async def test_pytest_and_compiled_program_run_in_a_workspace_copy(
     project: ScriptedProject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if shutil.which("cc") is None or shutil.which("make") is None:
         lacking("cc and make")
     in_sandbox(monkeypatch, "bubblewrap")
-    # Some Python that has pytest, under the name that it is judged by.
+    # A `python3` that has pytest: permission rules match that name.
     folders = f"{os.path.dirname(sys.executable)}:{os.environ['PATH']}"
     monkeypatch.setenv("PATH", folders)
     write(project.folder, {"program.c": PROGRAM, "Makefile": MAKEFILE, "test_it.py": TESTS})
@@ -150,7 +150,7 @@ def changed_in(log: str) -> Iterator[str]:
         yield from filter(None, places[1:] if name.startswith("symlink") else places)
 
 
-def test_the_kernel_sees_no_write_to_the_project(tmp_path: Path) -> None:
+def test_strace_shows_no_write_to_the_project(tmp_path: Path) -> None:
     log, base = tmp_path / "log", tmp_path / "base"
     base.mkdir()
     watched = ["strace", "-f", "--seccomp-bpf", "-qq", "-y", "-s", "4096", "-e", "signal=none"]
@@ -169,6 +169,6 @@ def test_the_kernel_sees_no_write_to_the_project(tmp_path: Path) -> None:
     project, copies = f"{base}/project", re.compile(f"{tmp_path}/dirge-copy-[^/]*/project/")
     changed = list(changed_in(since))
     assert [path for path in changed if path == project or path.startswith(f"{project}/")] == []
-    # It does see what is written.
+    # The log does contain writes to the copies.
     assert any(copies.match(path) and path.endswith("/made") for path in changed)
     assert ended.stdout.count("Read-only file system") > 10

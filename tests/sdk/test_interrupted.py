@@ -34,7 +34,7 @@ def agent(store: Store, model: ScriptedModel) -> Agent:
     )
 
 
-async def test_continue_takes_it_up_and_runs_nothing_twice(store: Store) -> None:
+async def test_continue_resumes_a_killed_thread_and_runs_no_call_twice(store: Store) -> None:
     model = ScriptedModel().will_say("looked")
 
     async with agent(store, model) as second:

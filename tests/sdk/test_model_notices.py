@@ -30,7 +30,7 @@ FOUR = {**TWO, "MISTRAL_API_KEY": "m", "XAI_API_KEY": "x", "OPENROUTER_API_KEY":
         ({}, "", None, ""),
     ],
 )
-def test_it_is_told_only_where_several_could_have_been_meant(
+def test_model_choice_notice_appears_only_if_several_models_are_possible(
     tmp_path: Path, environment: Mapping[str, str], text: str, model: str | None, words: str
 ) -> None:
     file = tmp_path / "config.toml"
@@ -42,7 +42,7 @@ def test_it_is_told_only_where_several_could_have_been_meant(
     assert "chooses" in told or not words
 
 
-def test_of_two_services_with_keys_one_line_says_which_is_used_and_a_resumed_session_says_none(
+def test_model_choice_notice_appears_at_start_but_not_on_resume(
     product: Product,
 ) -> None:
     (product.config_dir / "config.toml").unlink()

@@ -45,7 +45,9 @@ async def agent(model: ScriptedModel) -> AsyncIterator[Agent]:
         yield agent
 
 
-async def test_a_class_gives_an_instance(agent: Agent, model: ScriptedModel) -> None:
+async def test_class_as_output_schema_returns_an_instance(
+    agent: Agent, model: ScriptedModel
+) -> None:
     model.will_call("submit_result", **FINDING)
 
     result = await agent.run("Find it.", output_schema=Finding)
@@ -54,7 +56,9 @@ async def test_a_class_gives_an_instance(agent: Agent, model: ScriptedModel) -> 
     assert result.response == '{"file":"a.py","line":3,"since":"2026-11-20"}'
 
 
-async def test_its_own_validators_are_told_to_the_model(agent: Agent, model: ScriptedModel) -> None:
+async def test_errors_of_class_validators_go_to_the_model(
+    agent: Agent, model: ScriptedModel
+) -> None:
     model.will_call("submit_result", **{**FINDING, "line": 0})
     model.will_call("submit_result", **{**FINDING, "file": "/etc/passwd"})
     model.will_call("submit_result", **FINDING)
@@ -67,13 +71,15 @@ async def test_its_own_validators_are_told_to_the_model(agent: Agent, model: Scr
     assert "file: Value error, a path within the project is wanted" in results[1]
 
 
-async def test_a_class_may_refer_to_itself(agent: Agent, model: ScriptedModel) -> None:
+async def test_output_schema_class_can_refer_to_itself(agent: Agent, model: ScriptedModel) -> None:
     model.will_call("submit_result", result={"name": "a", "below": [{"name": "b"}]})
     result = await agent.run("Look.", output_schema=Node)
     assert result.structured == Node(name="a", below=[Node(name="b")])
 
 
-async def test_a_schema_gives_what_json_gives(agent: Agent, model: ScriptedModel) -> None:
+async def test_json_schema_as_output_schema_returns_json_value(
+    agent: Agent, model: ScriptedModel
+) -> None:
     model.will_call("submit_result", bugs=2).will_say("Just words.")
 
     counted = await agent.run("Count.", output_schema=BUGS)
@@ -84,7 +90,7 @@ async def test_a_schema_gives_what_json_gives(agent: Agent, model: ScriptedModel
     assert [tool.name for tool in model.seen[1].tools] == []
 
 
-async def test_an_agent_may_have_one_for_all_of_its_runs(model: ScriptedModel) -> None:
+async def test_agent_output_schema_applies_to_all_runs(model: ScriptedModel) -> None:
     model.will_call("submit_result", bugs=1).will_call("submit_result", **FINDING)
     async with Agent(stream_fn=model.stream_fn, output_schema=BUGS) as agent:
         first = await agent.run("Count.")
@@ -93,7 +99,7 @@ async def test_an_agent_may_have_one_for_all_of_its_runs(model: ScriptedModel) -
     assert isinstance(second.structured, Finding)
 
 
-async def test_turns_and_steps_end_with_it_as_well(model: ScriptedModel) -> None:
+async def test_turns_and_steps_return_structured_output(model: ScriptedModel) -> None:
     model.will_call("submit_result", bugs="x").will_call("submit_result", bugs=1)
     model.will_call("submit_result", bugs=2)
     async with Agent(stream_fn=model.stream_fn, output_schema=BUGS) as agent:
@@ -106,7 +112,9 @@ async def test_turns_and_steps_end_with_it_as_well(model: ScriptedModel) -> None
     assert isinstance(last, FinalResponse) and last.result.structured == {"bugs": 2}
 
 
-async def test_without_an_answer_that_fits_it_fails(agent: Agent, model: ScriptedModel) -> None:
+async def test_answer_that_never_matches_the_schema_fails_the_run(
+    agent: Agent, model: ScriptedModel
+) -> None:
     for _ in range(4):
         model.will_say("Two.")
 
@@ -124,7 +132,9 @@ async def test_without_an_answer_that_fits_it_fails(agent: Agent, model: Scripte
         ({"enum": {1, 2}}, "not JSON"),
     ],
 )
-async def test_a_schema_that_is_none_is_told_at_once(agent: Agent, schema: Any, words: str) -> None:
+async def test_invalid_output_schema_raises_config_error(
+    agent: Agent, schema: Any, words: str
+) -> None:
     with pytest.raises(ConfigError, match=words):
         Agent(output_schema=schema)
     with pytest.raises(ConfigError, match=words):

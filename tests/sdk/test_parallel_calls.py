@@ -1,4 +1,4 @@
-"""Calls of one answer run together if all of them only look; else one after the other."""
+"""Calls of one answer run in parallel if all are read-only, otherwise one after the other."""
 
 import asyncio
 import os
@@ -57,7 +57,7 @@ async def feed_when_all_are_read(pipes: Sequence[Path]) -> None:
         os.close(writer)
 
 
-async def test_commands_that_only_look_run_at_the_same_time(project: ScriptedProject) -> None:
+async def test_read_only_commands_run_in_parallel(project: ScriptedProject) -> None:
     pipes = [project.folder / f"pipe{number}" for number in range(8)]
     for pipe in pipes:
         os.mkfifo(pipe)
@@ -101,7 +101,7 @@ LOOKS = [
         (("write", {"path": 3}), True),  # it cannot run
     ],
 )
-async def test_one_call_that_changes_something_makes_all_wait_for_each_other(
+async def test_batch_with_a_changing_call_runs_sequentially(
     project: ScriptedProject, changing: Call, together: bool
 ) -> None:
     (project.folder / "sub").mkdir()
@@ -116,7 +116,7 @@ async def test_one_call_that_changes_something_makes_all_wait_for_each_other(
     assert ran_together(recorder) is together
 
 
-async def test_a_command_that_changes_folder_does_not_move_the_others(
+async def test_cd_in_a_parallel_batch_does_not_affect_other_commands(
     project: ScriptedProject,
 ) -> None:
     (project.folder / "sub").mkdir()
@@ -144,7 +144,7 @@ class OneAtATime:
         return [PermissionAnswer(effect="deny") for _ in requests]
 
 
-async def test_questions_of_a_parallel_batch_come_in_order_and_nothing_runs_before_the_last(
+async def test_parallel_batch_asks_in_order_before_any_call_runs(
     project: ScriptedProject, tmp_path: Path
 ) -> None:
     outside = [tmp_path / f"outside{number}" for number in range(3)]
@@ -167,7 +167,7 @@ async def test_questions_of_a_parallel_batch_come_in_order_and_nothing_runs_befo
     assert "permission_answered" not in recorder.types[recorder.events.index(ended) :]
 
 
-async def test_the_output_of_parallel_commands_stays_apart(project: ScriptedProject) -> None:
+async def test_outputs_of_parallel_commands_are_not_mixed(project: ScriptedProject) -> None:
     pipes = [project.folder / name for name in ("left", "right")]
     for pipe in pipes:
         os.mkfifo(pipe)
@@ -190,7 +190,7 @@ async def test_the_output_of_parallel_commands_stays_apart(project: ScriptedProj
         assert other not in shown
 
 
-async def test_an_abort_ends_all_commands_of_a_parallel_batch(project: ScriptedProject) -> None:
+async def test_abort_ends_all_commands_of_a_parallel_batch(project: ScriptedProject) -> None:
     pipes = [project.folder / f"pipe{number}" for number in range(3)]
     for pipe in pipes:
         os.mkfifo(pipe)
@@ -244,7 +244,7 @@ CALLS = st.sampled_from(
 
 
 @given(batches=st.lists(st.lists(CALLS, min_size=2, max_size=6), min_size=1, max_size=2))
-async def test_a_batch_does_the_same_as_its_calls_one_after_the_other(
+async def test_parallel_batch_has_the_same_effects_as_a_sequential_batch(
     tmp_path_factory: pytest.TempPathFactory, batches: list[list[Call]]
 ) -> None:
     there = os.getcwd()

@@ -52,7 +52,7 @@ def will_do(model: ScriptedModel) -> ScriptedModel:
     )
 
 
-async def test_a_plan_is_carried_out_and_verified(
+async def test_plan_is_implemented_and_verified(
     agent: Agent, model: ScriptedModel, tmp_path: Path
 ) -> None:
     will_do(will_look(model))
@@ -69,7 +69,7 @@ async def test_a_plan_is_carried_out_and_verified(
     assert ended == ["explore", "plan", "implement", "review"]
 
 
-async def test_whoever_accepts_gets_the_plan_and_may_change_it(
+async def test_accept_function_can_revise_and_edit_the_plan(
     agent: Agent, model: ScriptedModel
 ) -> None:
     will_do(will_look(model).will_say(PLAN))
@@ -88,7 +88,7 @@ async def test_whoever_accepts_gets_the_plan_and_may_change_it(
 
 
 @pytest.mark.parametrize("answer", [False, None])
-async def test_only_a_plain_yes_has_a_plan_carried_out(
+async def test_plan_runs_only_on_an_explicit_yes(
     agent: Agent, model: ScriptedModel, answer: bool, tmp_path: Path
 ) -> None:
     will_look(model)
@@ -99,7 +99,7 @@ async def test_only_a_plain_yes_has_a_plan_carried_out(
     assert not (tmp_path / "total.txt").exists()
 
 
-async def test_a_plan_may_wait(agent: Agent, model: ScriptedModel) -> None:
+async def test_accept_function_can_defer_the_plan(agent: Agent, model: ScriptedModel) -> None:
     will_look(model)
 
     result = await agent.plan("Make the total 42.", accept=lambda plan: DeferPlan())
@@ -108,7 +108,7 @@ async def test_a_plan_may_wait(agent: Agent, model: ScriptedModel) -> None:
     assert result.plan == PLAN.strip()
 
 
-async def test_a_thread_is_there_again_after_its_plan(agent: Agent, model: ScriptedModel) -> None:
+async def test_thread_continues_after_its_plan(agent: Agent, model: ScriptedModel) -> None:
     will_do(will_look(model)).will_say("42.")
     await agent.plan("Make the total 42.", thread="sums")
 
@@ -118,14 +118,16 @@ async def test_a_thread_is_there_again_after_its_plan(agent: Agent, model: Scrip
     assert any("Make the total 42." in m.text for m in agent.messages(thread="sums"))
 
 
-async def test_an_agent_without_settings_has_no_place_for_a_plan(model: ScriptedModel) -> None:
+async def test_plan_without_workspace_raises_config_error(model: ScriptedModel) -> None:
     async with Agent(stream_fn=model.stream_fn) as bare:
         with pytest.raises(ConfigError, match="no workspace"):
             await bare.plan("Make the total 42.")
     assert model.seen == []
 
 
-async def test_switched_off_it_asks_no_model(model: ScriptedModel, settings: Path) -> None:
+async def test_plan_that_is_switched_off_calls_no_model(
+    model: ScriptedModel, settings: Path
+) -> None:
     settings.write_text(f"{settings.read_text()}[plan]\nenabled = false\n")
     async with Agent.from_config(settings, stream_fn=model.stream_fn) as agent:
         with pytest.raises(ConfigError, match="switched off"):

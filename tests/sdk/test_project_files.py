@@ -81,18 +81,18 @@ def listed(cwd: Path, *, dependencies: bool = False) -> Listed:
     return asyncio.run(project(cwd).files(dependencies=dependencies))
 
 
-def test_changed_new_and_removed_files_are_told_as_they_are(repository: Path) -> None:
+def test_changed_new_and_removed_files_are_listed(repository: Path) -> None:
     write(repository, "new", "é x\ny", ".hidden")
     (repository / "a").unlink()
     (repository / "link").symlink_to("/etc")
 
     files = listed(repository).files
 
-    # One that is gone is named, too: whoever reads it sees that it is.
+    # A removed file is listed as well; readers find that it is missing.
     assert sorted(files) == [".hidden", "a", "link", "new", "sub/b", "é x\ny"]
 
 
-def test_what_git_ignores_is_left_out_save_what_it_holds(repository: Path, home: Path) -> None:
+def test_ignored_files_are_left_out_unless_tracked(repository: Path, home: Path) -> None:
     write(repository, "held.log", "out/x")
     run_git(repository, "add", "held.log")
     write(repository, "new.log", "mine.personal", "local")
@@ -104,7 +104,7 @@ def test_what_git_ignores_is_left_out_save_what_it_holds(repository: Path, home:
     assert sorted(listed(repository).files) == [".gitignore", "a", "held.log", "sub/b"]
 
 
-def test_folders_of_dependencies_are_told_apart(repository: Path) -> None:
+def test_dependency_folders_are_listed_separately(repository: Path) -> None:
     write(repository, "node_modules/x/i.js", "sub/node_modules/y.js", "out/z", "env/pyvenv.cfg")
     (repository / "vendor").symlink_to("/usr/share")
     (repository / ".gitignore").write_text("node_modules\nout\nvendor\nenv\n")
@@ -115,7 +115,7 @@ def test_folders_of_dependencies_are_told_apart(repository: Path) -> None:
     assert sorted(found.files) == [".gitignore", "a", "sub/b"]
 
 
-def test_what_programs_leave_behind_was_written_only_if_it_is_tracked(repository: Path) -> None:
+def test_build_artifacts_count_as_written_only_if_tracked(repository: Path) -> None:
     write(repository, "held.o", "__pycache__/held.pyc")
     run_git(repository, "add", ".")
     write(repository, "new.o", "__pycache__/new.pyc")
@@ -127,7 +127,7 @@ def test_what_programs_leave_behind_was_written_only_if_it_is_tracked(repository
     assert sorted(found.written) == ["__pycache__/held.pyc", "a", "held.o", "sub/b"]
 
 
-def test_looking_leaves_a_folder_for_temporary_files_in_the_project_alone(
+def test_listing_files_leaves_temporary_folder_in_project_unchanged(
     repository: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(repository / "tmp"))
@@ -138,7 +138,9 @@ def test_looking_leaves_a_folder_for_temporary_files_in_the_project_alone(
     assert (repository / "tmp").stat().st_mtime_ns == before
 
 
-def test_looking_leaves_nothing_behind(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_listing_files_leaves_no_temporary_files(
+    repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     temporary = repository.parent / "tmp"
     temporary.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(temporary))
@@ -149,7 +151,7 @@ def test_looking_leaves_nothing_behind(repository: Path, monkeypatch: pytest.Mon
     assert list(temporary.iterdir()) == []
 
 
-def test_without_git_the_files_of_rules_count_all_the_same(folder: Path) -> None:
+def test_gitignore_applies_without_git(folder: Path) -> None:
     write(folder, "x.log", "node_modules/x", "venv/pyvenv.cfg", "venv/y", ".hidden", "sub/keep.log")
     (folder / ".gitignore").write_text("*.log\n!keep.log\n")
     (folder / "link").symlink_to("sub")
@@ -160,14 +162,14 @@ def test_without_git_the_files_of_rules_count_all_the_same(folder: Path) -> None
     assert sorted(found.dependencies) == ["node_modules", "venv"]
 
 
-def test_a_subfolder_is_part_of_the_whole_repository(repository: Path) -> None:
+def test_subfolder_belongs_to_the_whole_repository(repository: Path) -> None:
     found = project(repository / "sub")
 
     assert found.root == str(repository)
     assert sorted(asyncio.run(found.files()).files) == ["a", "sub/b"]
 
 
-def test_whoever_works_in_an_ignored_folder_means_it(repository: Path) -> None:
+def test_work_in_an_ignored_folder_lists_its_files(repository: Path) -> None:
     write(repository, "out/x", "out/y.log", "out/deep/z")
     (repository / ".gitignore").write_text("/out\n")
     (repository / "out/.gitignore").write_text("*.log\n")
@@ -177,7 +179,7 @@ def test_whoever_works_in_an_ignored_folder_means_it(repository: Path) -> None:
     assert sorted(files) == [".gitignore", "a", "out/.gitignore", "out/deep/z", "out/x", "sub/b"]
 
 
-def test_a_linked_work_tree_is_a_project_of_its_own(repository: Path) -> None:
+def test_linked_work_tree_is_a_separate_project(repository: Path) -> None:
     tree = repository.parent / "tree"
     run_git(repository, "worktree", "add", "-q", str(tree))
     write(tree, "only-here")
@@ -191,7 +193,7 @@ def test_a_linked_work_tree_is_a_project_of_its_own(repository: Path) -> None:
     assert places.git_dir == repository / ".git/worktrees/tree"
 
 
-def test_other_repositories_in_it_are_looked_into_with_their_own_rules(repository: Path) -> None:
+def test_nested_repositories_are_listed_by_their_own_ignore_rules(repository: Path) -> None:
     other = repository.parent / "other"
     write(other, "c")
     run_git(other, "init", "-q")
@@ -209,7 +211,7 @@ def test_other_repositories_in_it_are_looked_into_with_their_own_rules(repositor
 
 
 @pytest.mark.security
-def test_nothing_that_a_repository_names_is_run(repository: Path) -> None:
+def test_hooks_and_programs_in_git_config_are_not_run(repository: Path) -> None:
     trap = repository.parent / "trap"
     trap.write_text(f"#!/bin/sh\ntouch {trap}.sprung\n")
     trap.chmod(0o755)
@@ -228,7 +230,9 @@ def test_nothing_that_a_repository_names_is_run(repository: Path) -> None:
 
 
 @pytest.mark.security
-def test_a_git_file_that_lies_leads_nowhere(repository: Path, tmp_path: Path) -> None:
+def test_git_file_that_points_to_another_repository_is_ignored(
+    repository: Path, tmp_path: Path
+) -> None:
     liar = tmp_path / "liar"
     write(liar, "x")
     (liar / ".git").write_text(f"gitdir: {repository}/.git\n")
@@ -238,7 +242,7 @@ def test_a_git_file_that_lies_leads_nowhere(repository: Path, tmp_path: Path) ->
 
 
 @pytest.mark.security
-def test_names_in_an_index_made_by_hand_lead_nowhere(repository: Path) -> None:
+def test_forged_index_names_do_not_escape_the_repository(repository: Path) -> None:
     write(repository, "xx/y", ".xyz/config")
     run_git(repository, "add", ".")
     index = repository / ".git/index"
@@ -255,7 +259,7 @@ def test_names_in_an_index_made_by_hand_lead_nowhere(repository: Path) -> None:
     ]  # fmt: skip
 
 
-def test_what_we_keep_ourselves_is_no_part_of_a_project(repository: Path) -> None:
+def test_files_of_dirge_are_not_part_of_the_project(repository: Path) -> None:
     write(repository, "state/sessions/x", ".dirge-0123456789abcdef.tmp")
 
     found = project(repository, state=repository / "state")
@@ -263,7 +267,7 @@ def test_what_we_keep_ourselves_is_no_part_of_a_project(repository: Path) -> Non
     assert sorted(asyncio.run(found.files()).files) == ["a", "sub/b"]
 
 
-def test_a_home_folder_is_no_project(home: Path) -> None:
+def test_home_folder_is_not_a_project(home: Path) -> None:
     write(home, ".bashrc", "work/a")
     run_git(home, "init", "-q")
 
@@ -273,7 +277,7 @@ def test_a_home_folder_is_no_project(home: Path) -> None:
     assert asyncio.run(found.files()).files == ["a"]
 
 
-def test_too_many_files_are_an_error(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_many_files_raise_file_error(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(project_files, "MOST_FILES", 2)
     assert len(listed(repository).files) == 2
 
@@ -282,7 +286,7 @@ def test_too_many_files_are_an_error(repository: Path, monkeypatch: pytest.Monke
         listed(repository)
 
 
-def test_an_index_in_two_parts_and_a_folder_of_somebody_else_are_read(repository: Path) -> None:
+def test_split_index_and_foreign_owner_are_readable(repository: Path) -> None:
     require_root_tools("chown")
     run_git(repository, "update-index", "--split-index")
     write(repository, "new")
@@ -292,7 +296,7 @@ def test_an_index_in_two_parts_and_a_folder_of_somebody_else_are_read(repository
     assert sorted(listed(repository).files) == ["a", "new", "sub/b"]
 
 
-def test_a_git_folder_of_ours_shows_what_the_other_does(repository: Path) -> None:
+def test_copied_git_folder_has_the_same_history_and_status(repository: Path) -> None:
     run_git(repository, "pack-refs", "--all")
     run_git(repository, "tag", "v1")
     run_git(repository, "config", "core.autocrlf", "false")
@@ -312,7 +316,7 @@ def test_a_git_folder_of_ours_shows_what_the_other_does(repository: Path) -> Non
 
 
 @pytest.mark.security
-def test_links_in_a_repository_bring_no_secrets_along(repository: Path) -> None:
+def test_links_in_git_folder_do_not_copy_outside_secrets(repository: Path) -> None:
     secret = repository.parent / "keys"
     write(secret, "key")
     (secret / "exclude").write_text("SECRET")
@@ -341,7 +345,7 @@ def test_links_in_a_repository_bring_no_secrets_along(repository: Path) -> None:
         repository_copy.make_git_folder(repository.parent / "other.git", places)
 
 
-def test_a_name_of_two_lines_ignores_nothing_else(repository: Path) -> None:
+def test_ignored_name_with_newline_ignores_no_other_file(repository: Path) -> None:
     places = project(repository).git_places()
     assert places is not None
     copy = repository.parent / "copy"
@@ -352,7 +356,7 @@ def test_a_name_of_two_lines_ignores_nothing_else(repository: Path) -> None:
     assert run_git(copy, "status", "--short") == "?? new\n"
 
 
-def test_objects_are_found_behind_any_name(tmp_path: Path) -> None:
+def test_git_objects_are_found_in_folders_with_special_names(tmp_path: Path) -> None:
     folder = tmp_path / '"quo\\ted" #1'
     write(folder, "a")
     run_git(folder, "init", "-q")

@@ -29,7 +29,7 @@ def settings(project: ScriptedProject) -> dict[str, object]:
     return {r.data["name"]: r.data["value"] for r in records if r.type == "setting"}
 
 
-def give_back(
+def restore_session(
     project: ScriptedProject, conversation: Conversation, loaded: LoadedSession
 ) -> tuple[TodoList, Workspace]:
     todo, workspace = TodoList(), Workspace([project.folder], project.folder)
@@ -44,7 +44,7 @@ def give_back(
     return todo, workspace
 
 
-async def test_what_was_queued_is_kept_until_it_is_history(project: ScriptedProject) -> None:
+async def test_queued_messages_are_stored_until_delivered(project: ScriptedProject) -> None:
     gate, said = asyncio.Event(), asyncio.Event()
     project.model.will_say("first", wait=gate.wait).will_say("second").will_say("third")
     async with project.open() as conversation:
@@ -66,14 +66,14 @@ async def test_what_was_queued_is_kept_until_it_is_history(project: ScriptedProj
         assert settings(project)["queue"] == []
 
 
-async def test_the_queue_and_the_draft_come_back_and_are_told(project: ScriptedProject) -> None:
+async def test_queue_and_draft_are_restored_with_a_notice(project: ScriptedProject) -> None:
     waiting = encode_queue(
         [("steering", user_text("look at CI")), ("follow_up", user_text("tests"))]
     )
     settings = {"queue": [*waiting, {"kind": "odd"}, 3], "draft": "half a"}
     loaded = LoadedSession(choices=SessionChoices(settings=settings))
     async with project.open() as conversation:
-        give_back(project, conversation, loaded)
+        restore_session(project, conversation, loaded)
 
         assert [(one.kind, one.message.text) for one in conversation.queued()] == [
             ("steering", "look at CI"),
@@ -93,13 +93,13 @@ async def test_the_queue_and_the_draft_come_back_and_are_told(project: ScriptedP
     ]
 
 
-async def test_a_file_that_is_still_the_same_need_not_be_read_again(
+async def test_unchanged_file_stays_known_as_read_after_resume(
     project: ScriptedProject,
 ) -> None:
     (project.folder / "a").write_text("one\n")
     (project.folder / "b").write_text("one\n")
     async with project.open() as conversation:
-        _, workspace = give_back(project, conversation, LoadedSession())
+        _, workspace = restore_session(project, conversation, LoadedSession())
         for name in "ab":
             content = workspace.for_person().read(name)
             workspace.ledger.remember(content.real, content.identity)
@@ -109,7 +109,7 @@ async def test_a_file_that_is_still_the_same_need_not_be_read_again(
 
     (project.folder / "b").write_text("two\n")
     async with project.open() as conversation:
-        _, workspace = give_back(
+        _, workspace = restore_session(
             project,
             conversation,
             LoadedSession(choices=SessionChoices(settings={"files_read": kept})),
@@ -120,10 +120,10 @@ async def test_a_file_that_is_still_the_same_need_not_be_read_again(
             files.ledger.check_fresh("b", files.read("b"))
 
 
-async def test_files_that_a_move_touched_have_to_be_read_again(project: ScriptedProject) -> None:
+async def test_files_changed_by_rewind_must_be_read_again(project: ScriptedProject) -> None:
     (project.folder / "a").write_text("one\n")
     async with project.open() as conversation:
-        _, workspace = give_back(project, conversation, LoadedSession())
+        _, workspace = restore_session(project, conversation, LoadedSession())
         content = workspace.for_person().read("a")
         workspace.ledger.remember(content.real, content.identity)
         for hear in conversation.timeline.on_files:
@@ -131,9 +131,9 @@ async def test_files_that_a_move_touched_have_to_be_read_again(project: Scripted
         assert not workspace.ledger.knows(content.real)
 
 
-async def test_the_todo_list_goes_where_the_conversation_goes(project: ScriptedProject) -> None:
+async def test_todo_list_follows_undo_and_redo(project: ScriptedProject) -> None:
     async with project.open() as conversation:
-        todo, _ = give_back(project, conversation, LoadedSession())
+        todo, _ = restore_session(project, conversation, LoadedSession())
         recorder = conversation.session.recorder
         assert recorder is not None
         todo.on_change = lambda items: recorder.note_setting("todo", list(items))
@@ -151,7 +151,7 @@ async def test_the_todo_list_goes_where_the_conversation_goes(project: ScriptedP
     assert settings(project)["todo"] == [{"id": "1", "text": "two", "status": "pending"}]
 
 
-async def test_a_session_is_renamed_before_and_after_its_first_message(
+async def test_session_can_be_renamed_before_and_after_its_first_message(
     project: ScriptedProject,
 ) -> None:
     async with project.open() as conversation:
@@ -169,7 +169,7 @@ async def test_a_session_is_renamed_before_and_after_its_first_message(
     assert titles[-1] == "another"
 
 
-async def test_a_huge_draft_is_not_written_at_every_pause(project: ScriptedProject) -> None:
+async def test_draft_over_the_size_limit_is_not_stored(project: ScriptedProject) -> None:
     async with project.open() as conversation:
         project.model.will_say("yes")
         await conversation.send("hello")
@@ -178,7 +178,7 @@ async def test_a_huge_draft_is_not_written_at_every_pause(project: ScriptedProje
         assert settings(project)["draft"] == ""
 
 
-def test_a_fork_leaves_what_was_not_sent_to_the_original() -> None:
+def test_fork_does_not_copy_the_draft_and_the_queue() -> None:
     values = [("todo", 1), ("draft", "x"), ("queue", [1]), ("prompt", "p"), ("todo", 2)]
     records = [
         Record(
@@ -205,7 +205,7 @@ def test_a_fork_leaves_what_was_not_sent_to_the_original() -> None:
         ("accept", "plan", "plan", ["accept held only until dirge exited."]),
     ],
 )
-async def test_the_mode_comes_back_unless_it_would_let_more_pass(
+async def test_mode_is_restored_unless_it_allows_more_than_the_setting(
     project: ScriptedProject, left: Mode, starts_with: Mode, begins_in: Mode, told: list[str]
 ) -> None:
     project.model.will_say("one")
@@ -223,7 +223,7 @@ async def test_the_mode_comes_back_unless_it_would_let_more_pass(
     assert seen == [told, []]
 
 
-async def test_a_flag_goes_before_the_mode_of_the_session(project: ScriptedProject) -> None:
+async def test_permission_mode_flag_overrides_mode_of_the_session(project: ScriptedProject) -> None:
     project.model.will_say("one")
     async with project.open() as conversation:
         conversation.settings.set_mode("plan")
@@ -240,7 +240,7 @@ async def test_a_flag_goes_before_the_mode_of_the_session(project: ScriptedProje
     await again.close()
 
 
-async def test_a_session_that_is_only_viewed_shows_its_messages(project: ScriptedProject) -> None:
+async def test_viewed_session_shows_its_messages(project: ScriptedProject) -> None:
     project.model.will_say("answered")
     async with project.open() as conversation:
         await conversation.send("asked")

@@ -64,7 +64,7 @@ def resume(waiting: dict[str, Any], confirmed: bool = True, **more: Any) -> dict
     }
 
 
-def test_three_processes_drive_one_thread(work: Work) -> None:
+def test_three_processes_continue_one_thread(work: Work) -> None:
     first = work("go", {"calls": [("look", {"where": "a"})]})
     second = work("continue", {"calls": [("look", {"where": "b"})]})
     third = work("continue", {"text": "saw both"})
@@ -75,7 +75,7 @@ def test_three_processes_drive_one_thread(work: Work) -> None:
     assert third["results"] == ["saw a", "saw b"]
 
 
-def test_a57_a_call_that_would_be_asked_pauses_the_thread(work: Work) -> None:
+def test_a57_call_that_needs_approval_pauses_the_thread(work: Work) -> None:
     waiting = work("go", BATCH)
 
     assert (waiting["kind"], waiting["ran"]) == ("AwaitingConfirmation", ["look CI"])
@@ -86,7 +86,7 @@ def test_a57_a_call_that_would_be_asked_pauses_the_thread(work: Work) -> None:
     assert call["title"] and told["description"]
 
 
-def test_a58_a61_each_process_decides_one_call_and_nothing_runs_twice(work: Work) -> None:
+def test_a58_a61_each_process_decides_one_call_and_no_call_runs_twice(work: Work) -> None:
     first = work("go", BATCH)
     second = work(resume(first))
     third = work(resume(second))
@@ -105,7 +105,7 @@ def test_a58_a61_each_process_decides_one_call_and_nothing_runs_twice(work: Work
     ("reason", "expected"),
     [("too risky", "Rejected: too risky"), (None, "Rejected: User rejected")],
 )
-def test_a58_a_rejection_is_told_and_the_batch_goes_on(
+def test_a58_rejection_becomes_the_tool_result_and_the_batch_continues(
     work: Work, reason: str | None, expected: str
 ) -> None:
     first = work("go", BATCH)
@@ -115,7 +115,7 @@ def test_a58_a_rejection_is_told_and_the_batch_goes_on(
     assert second["results"] == ["saw CI", expected]
 
 
-def test_a59_a_deny_that_was_added_meanwhile_wins(work: Work) -> None:
+def test_a59_deny_rule_added_while_waiting_overrides_the_approval(work: Work) -> None:
     first = work("go", BATCH)
     second = work(resume(first), deny=["plugin:one"])
 
@@ -123,7 +123,7 @@ def test_a59_a_deny_that_was_added_meanwhile_wins(work: Work) -> None:
     assert second["results"][1].startswith("Permission denied")
 
 
-def test_a60_a_continuation_is_good_for_one_decision(work: Work) -> None:
+def test_a60_continuation_can_be_used_only_once(work: Work) -> None:
     first = work("go", BATCH)
     work(resume(first))
     again = work(resume(first))
@@ -132,7 +132,7 @@ def test_a60_a_continuation_is_good_for_one_decision(work: Work) -> None:
     assert "used already" in again["error"]
 
 
-def test_a60_a_thread_that_went_on_makes_it_stale(work: Work) -> None:
+def test_a60_continuation_is_stale_after_another_prompt(work: Work) -> None:
     first = work("go", BATCH)
     work("never mind", {"text": "as you wish"})
     late = work(resume(first))
@@ -154,7 +154,7 @@ def test_a60_a_thread_that_went_on_makes_it_stale(work: Work) -> None:
         ({"note": "harmless"}, "t", "did not write"),
     ],
 )
-def test_a60_a_continuation_that_does_not_fit_runs_nothing(
+def test_a60_mismatched_continuation_is_refused_and_runs_no_call(
     work: Work, change: dict[str, Any], thread: str, why: str
 ) -> None:
     first = work("go", BATCH)
@@ -167,7 +167,7 @@ def test_a60_a_continuation_that_does_not_fit_runs_nothing(
     assert work(resume(first))["ran"] == ["deploy one"]
 
 
-def test_a60_only_the_call_that_waits_can_be_decided(work: Work) -> None:
+def test_a60_only_the_awaiting_call_can_be_decided(work: Work) -> None:
     first = work("go", BATCH)
     given = {**resume(first), "tool_call_id": first["continuation"]["calls"][2]["id"]}
 
@@ -192,7 +192,7 @@ def ask_for_both(model: ScriptedModel) -> None:
     model.will_call_all(*[(name, arguments) for name, arguments in BATCH["calls"]])
 
 
-async def test_a_thread_in_memory_pauses_and_goes_on(agent: Agent, model: ScriptedModel) -> None:
+async def test_thread_in_memory_pauses_and_resumes(agent: Agent, model: ScriptedModel) -> None:
     ask_for_both(model)
     model.will_say("done")
 
@@ -210,7 +210,7 @@ async def test_a_thread_in_memory_pauses_and_goes_on(agent: Agent, model: Script
 
 
 @pytest.mark.parametrize("name", [None, "t"])
-async def test_a_continuation_in_memory_is_good_for_one_decision(
+async def test_continuation_in_memory_can_be_used_only_once(
     agent: Agent, model: ScriptedModel, name: str | None
 ) -> None:
     ask_for_both(model)
@@ -226,9 +226,7 @@ async def test_a_continuation_in_memory_is_good_for_one_decision(
     assert worker.tool_log == ["look CI", "deploy one"]
 
 
-async def test_a_continuation_that_was_changed_is_refused(
-    agent: Agent, model: ScriptedModel
-) -> None:
+async def test_modified_continuation_is_refused(agent: Agent, model: ScriptedModel) -> None:
     ask_for_both(model)
     waiting = await agent.run_turn(Text("go"))
     assert isinstance(waiting, AwaitingConfirmation) and waiting.continuation is not None
@@ -246,19 +244,21 @@ async def test_a_continuation_that_was_changed_is_refused(
     assert worker.tool_log == ["look CI"]
 
 
-async def test_going_on_without_the_decision_is_refused(agent: Agent, model: ScriptedModel) -> None:
+async def test_continue_without_the_pending_decision_is_refused(
+    agent: Agent, model: ScriptedModel
+) -> None:
     ask_for_both(model)
     await agent.run_turn(Text("go"))
     with pytest.raises(SessionError, match="waits for a decision about `deploy`"):
         await agent.run_turn(Continue())
 
 
-async def test_there_is_nothing_to_go_on_from(agent: Agent, model: ScriptedModel) -> None:
+async def test_continue_of_an_empty_thread_is_refused(agent: Agent, model: ScriptedModel) -> None:
     with pytest.raises(DirgeError, match="nothing to continue"):
         await agent.run_turn(Continue(), thread="new")
 
 
-async def test_tokens_are_counted_over_the_turns(agent: Agent, model: ScriptedModel) -> None:
+async def test_token_usage_is_summed_over_turns(agent: Agent, model: ScriptedModel) -> None:
     used = Usage(input=10, output=1)
     for _ in range(2):
         model.will(Reply(calls=[("look", {"where": "a"})], usage=used))
@@ -270,7 +270,7 @@ async def test_tokens_are_counted_over_the_turns(agent: Agent, model: ScriptedMo
     assert second == NeedsMoreTurns(turn=2, turn_usage=used, total_usage=used + used)
 
 
-async def test_a_run_that_was_deferred_can_be_finished_as_a_whole(
+async def test_deferred_run_can_be_resumed_as_a_whole_run(
     agent: Agent, model: ScriptedModel
 ) -> None:
     model.will_call("deploy", target="one").will_say("shipped")
@@ -286,7 +286,7 @@ async def test_a_run_that_was_deferred_can_be_finished_as_a_whole(
 # -- with a journal, in one process
 
 
-async def test_a_journalled_thread_is_held_only_while_it_runs(
+async def test_journaled_thread_is_locked_only_while_it_runs(
     model: ScriptedModel, tmp_path: Path
 ) -> None:
     model.will_call("echo", text="a").will_say("done")
@@ -304,7 +304,7 @@ async def test_a_journalled_thread_is_held_only_while_it_runs(
         assert len(other.messages(thread="t")) == 4
 
 
-async def test_what_was_queued_in_a_thread_waits_for_its_next_run(
+async def test_queued_messages_wait_for_the_next_run_of_the_thread(
     model: ScriptedModel, tmp_path: Path
 ) -> None:
     model.will_call("echo", text="a").will_say("done")
@@ -325,7 +325,7 @@ async def test_what_was_queued_in_a_thread_waits_for_its_next_run(
     assert prompts[2].endswith("be quick")
 
 
-async def test_the_agents_own_thread_is_kept_in_the_journal_too(
+async def test_default_thread_is_stored_in_the_journal(
     model: ScriptedModel, tmp_path: Path
 ) -> None:
     model.will_call("deploy", target="x").will_call("deploy", target="y").will_say("done")
@@ -348,7 +348,7 @@ async def test_the_agents_own_thread_is_kept_in_the_journal_too(
         assert results(agent.messages(thread=name)) == ["shipped to x", "shipped to y"]
 
 
-async def test_a_thread_that_only_its_continuation_names_is_closed_after_the_run(
+async def test_thread_opened_for_a_continuation_is_closed_after_the_run(
     model: ScriptedModel, tmp_path: Path
 ) -> None:
     model.will_call("deploy", target="x").will_say("done")
@@ -361,7 +361,7 @@ async def test_a_thread_that_only_its_continuation_names_is_closed_after_the_run
         assert not agent._threads.is_open("t")
 
 
-async def test_a_journalled_thread_can_be_taken_up_at_once(
+async def test_journaled_thread_can_be_reopened_immediately_by_another_agent(
     model: ScriptedModel, tmp_path: Path
 ) -> None:
     async with (
@@ -378,7 +378,7 @@ async def test_a_journalled_thread_can_be_taken_up_at_once(
         assert len(one.messages(thread="t")) == 48
 
 
-async def test_one_run_after_the_other_needs_no_waiting(
+async def test_consecutive_runs_of_a_journaled_thread_need_no_wait(
     model: ScriptedModel, tmp_path: Path
 ) -> None:
     async with Agent(stream_fn=model.stream_fn, journal=tmp_path) as agent:
@@ -388,7 +388,9 @@ async def test_one_run_after_the_other_needs_no_waiting(
     assert len(agent.messages(thread="t")) == 40
 
 
-async def test_what_could_not_begin_holds_nothing(model: ScriptedModel, tmp_path: Path) -> None:
+async def test_run_that_cannot_start_releases_the_thread(
+    model: ScriptedModel, tmp_path: Path
+) -> None:
     model.will_say("ok")
     async with (
         Agent(stream_fn=model.stream_fn, journal=tmp_path) as one,
@@ -400,7 +402,7 @@ async def test_what_could_not_begin_holds_nothing(model: ScriptedModel, tmp_path
         assert (await other.run("go", thread="t")).response == "ok"
 
 
-async def test_the_product_takes_single_turns_too(model: ScriptedModel, tmp_path: Path) -> None:
+async def test_from_config_agent_runs_single_turns(model: ScriptedModel, tmp_path: Path) -> None:
     settings = tmp_path / "settings.toml"
     settings.write_text('[providers.x]\ntype = "scripted"\nscript = "unused.toml"\n')
     (tmp_path / "unused.toml").write_text('[[replies]]\ntext = "unused"\n')

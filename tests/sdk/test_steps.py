@@ -21,7 +21,7 @@ async def agent(model: ScriptedModel) -> AsyncIterator[Agent]:
         yield agent
 
 
-async def test_a52_steps_tell_the_story_that_a_run_tells(
+async def test_a52_steps_and_run_record_the_same_messages(
     agent: Agent, model: ScriptedModel
 ) -> None:
     for _ in range(2):
@@ -40,7 +40,7 @@ async def test_a52_steps_tell_the_story_that_a_run_tells(
     assert [message.role for message in agent.messages()] == roles
 
 
-async def test_a52_steering_between_two_steps_enters_behind_the_results(
+async def test_a52_steering_between_steps_enters_after_tool_results(
     agent: Agent, model: ScriptedModel
 ) -> None:
     model.will_call("echo", text="a").will_say("done")
@@ -61,7 +61,7 @@ async def test_a52_steering_between_two_steps_enters_behind_the_results(
     assert model.seen[1].messages[-1].text.endswith("be quick")  # type: ignore[union-attr]
 
 
-async def test_the_run_rests_until_the_next_step(agent: Agent, model: ScriptedModel) -> None:
+async def test_run_pauses_until_the_next_step(agent: Agent, model: ScriptedModel) -> None:
     model.will_call("echo", text="a").will_say("done")
     steps = agent.steps("go")
 
@@ -73,7 +73,9 @@ async def test_the_run_rests_until_the_next_step(agent: Agent, model: ScriptedMo
     assert len(model.seen) == 2
 
 
-async def test_nothing_begins_before_the_first_step(agent: Agent, model: ScriptedModel) -> None:
+async def test_steps_call_no_model_before_the_first_step(
+    agent: Agent, model: ScriptedModel
+) -> None:
     steps = agent.steps("go")
     await asyncio.sleep(0)
 
@@ -81,7 +83,7 @@ async def test_nothing_begins_before_the_first_step(agent: Agent, model: Scripte
     assert list(steps.messages) == []
 
 
-async def test_a_message_can_be_injected(agent: Agent, model: ScriptedModel) -> None:
+async def test_message_can_be_injected_between_steps(agent: Agent, model: ScriptedModel) -> None:
     model.will_call("echo", text="a").will_say("done")
     steps = agent.steps("go")
 
@@ -92,7 +94,7 @@ async def test_a_message_can_be_injected(agent: Agent, model: ScriptedModel) -> 
     assert model.seen[1].messages[-1].text == "The build is green."  # type: ignore[union-attr]
 
 
-async def test_history_can_be_exchanged(agent: Agent, model: ScriptedModel) -> None:
+async def test_history_can_be_replaced_between_steps(agent: Agent, model: ScriptedModel) -> None:
     model.will_call("echo", text="a").will_say("done").will_say("and on")
     steps = agent.steps("go")
 
@@ -108,7 +110,7 @@ async def test_history_can_be_exchanged(agent: Agent, model: ScriptedModel) -> N
     assert len(model.seen[2].messages) == 3
 
 
-async def test_tools_can_be_exchanged(agent: Agent, model: ScriptedModel) -> None:
+async def test_tools_can_be_replaced_between_steps(agent: Agent, model: ScriptedModel) -> None:
     @tool(op="read")
     async def fresh(number: int) -> int:
         """Count on."""
@@ -129,7 +131,7 @@ async def test_tools_can_be_exchanged(agent: Agent, model: ScriptedModel) -> Non
     assert seen[1].results[0].details["outcome"] == "invalid"
 
 
-async def test_several_calls_are_one_step(agent: Agent, model: ScriptedModel) -> None:
+async def test_parallel_calls_are_one_step(agent: Agent, model: ScriptedModel) -> None:
     model.will_call_all(("echo", {"text": "a"}), ("echo", {"text": "b"})).will_say("done")
 
     executed = await anext(agent.steps("go"))
@@ -138,7 +140,7 @@ async def test_several_calls_are_one_step(agent: Agent, model: ScriptedModel) ->
     assert [result.text for result in executed.results] == ["a", "b"]
 
 
-async def test_a_compaction_is_a_step_of_its_own(model: ScriptedModel) -> None:
+async def test_compaction_is_a_separate_step(model: ScriptedModel) -> None:
     model.will_say("done")
 
     def shrink(info: TurnInfo) -> None:
@@ -154,7 +156,7 @@ async def test_a_compaction_is_a_step_of_its_own(model: ScriptedModel) -> None:
     assert isinstance(steps[1], FinalResponse)
 
 
-async def test_a_run_that_does_not_end_well_tells_so_in_its_last_step(
+async def test_last_step_of_an_unfinished_run_is_stopped_with_its_outcome(
     model: ScriptedModel,
 ) -> None:
     model.will_call("echo", text="a")
@@ -164,7 +166,7 @@ async def test_a_run_that_does_not_end_well_tells_so_in_its_last_step(
     assert steps[1:] == [Stopped(MaxTurns(max=1))]
 
 
-async def test_steps_that_are_closed_stop_the_run(agent: Agent, model: ScriptedModel) -> None:
+async def test_closing_the_steps_stops_the_run(agent: Agent, model: ScriptedModel) -> None:
     model.will_call("echo", text="a")
     steps = agent.steps("go")
     await anext(steps)
@@ -177,9 +179,7 @@ async def test_steps_that_are_closed_stop_the_run(agent: Agent, model: ScriptedM
         await anext(steps)
 
 
-async def test_steps_that_nobody_holds_any_more_stop_the_run(
-    agent: Agent, model: ScriptedModel
-) -> None:
+async def test_garbage_collected_steps_stop_the_run(agent: Agent, model: ScriptedModel) -> None:
     model.will_call("echo", text="a").will_say("done")
     steps = agent.steps("go")
     await anext(steps)
@@ -192,7 +192,7 @@ async def test_steps_that_nobody_holds_any_more_stop_the_run(
     assert (await agent.run("again")).response == "done"
 
 
-async def test_the_last_results_stand_when_tools_end_the_run(model: ScriptedModel) -> None:
+async def test_results_of_terminating_tools_are_the_last_results(model: ScriptedModel) -> None:
     from dirge_py.types.messages import TextBlock
     from dirge_py.types.tools import LoopToolResult
 

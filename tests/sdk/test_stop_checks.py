@@ -57,24 +57,24 @@ async def run_with(config, made, **more):
     return await run_guarded(stopping_after_a_failure(), *bundles)
 
 
-async def test_case_109_by_default_one_check_speaks_once(config):
+async def test_case_109_by_default_one_stop_check_sends_one_message(config):
     settings = config("[loop.gates]\nresume = 3\nverifier = 3\ntodo = 3\n")
     assert spoke(await run_with(settings, services(settings))) == ["resume"]
 
 
-async def test_case_109_a_critic_and_a_goal_have_their_own_numbers(config):
+async def test_case_109_critic_and_goal_have_separate_limits(config):
     settings = config(ONCE.replace("goal_checks = 1", "goal_checks = 2") + CRITIC)
     assert spoke(await run_with(settings, services(settings))) == ["judge", "goal", "goal"]
 
 
-async def test_what_judges_cost_is_told_in_the_run(config):
+async def test_usage_of_judge_models_is_reported_in_the_run(config):
     settings = config()
     run = await run_with(settings, services(settings))
     told = run.recorder.of(UsageReported)
     assert {(event.model, event.usage) for event in told} == {("fake/critical", Usage(input=7))}
 
 
-async def test_a_fork_has_none_of_them(config):
+async def test_fork_has_no_stop_checks(config):
     settings = config()
     assert gates(settings.loop.gates, **services(settings), is_fork=True) == ()
     run = await run_with(settings, services(settings), is_fork=True)
@@ -94,22 +94,22 @@ async def test_a_fork_has_none_of_them(config):
         (ONCE + '[roles]\ncritic = "gone/x"\n', ["resume"]),
     ],
 )
-async def test_each_can_be_turned_off(config, text, spoken):
+async def test_each_stop_check_can_be_turned_off(config, text, spoken):
     settings = config(text)
     assert spoke(await run_with(settings, services(settings))) == spoken
 
 
-async def test_work_that_is_reviewed_afterwards_is_only_checked_for_failed_calls(config):
+async def test_reviewed_work_is_only_checked_for_failed_calls(config):
     settings = config()
     run = await run_with(settings, services(settings), is_reviewed=True)
     assert spoke(run) == ["resume"]
 
 
-async def test_case_108_without_any_services_only_what_needs_none_speaks(config):
+async def test_case_108_without_services_only_the_resume_check_runs(config):
     assert spoke(await run_with(config(), {})) == ["resume"]
 
 
-async def test_the_judge_sees_the_change_and_may_block(config):
+async def test_judge_sees_the_diff_and_can_block_the_end(config):
     changes = iter(
         [WorkspaceDiff(text="", fingerprint="0"), *[WorkspaceDiff(text="+x", fingerprint="1")] * 9]
     )
@@ -125,13 +125,13 @@ async def test_the_judge_sees_the_change_and_may_block(config):
     assert ["+x" in each.messages[0].text for each in judged] == [True, False, False]
 
 
-async def test_a_deferred_end_is_the_end_for_now(config):
+async def test_deferred_end_skips_all_stop_checks(config):
     settings, script = config(), critic()
     run = await run_with(settings, services(settings, script), should_defer=lambda: True)
     assert (nudges(run), script.seen) == ([], [])
 
 
-async def test_depth_reminds_within_the_run(config):
+async def test_depth_check_reminds_during_the_run(config):
     settings = config("[loop.gates]\ndepth = 2\n")
     tracker = DepthTracker()
     model = ScriptedModel().will_call("read", path="a").will_call("read", path="a")
@@ -142,7 +142,7 @@ async def test_depth_reminds_within_the_run(config):
     assert tracker.files == ("/w/b",)
 
 
-async def test_they_can_be_turned_off_too(config):
+async def test_failure_and_depth_checks_can_be_turned_off(config):
     settings = config("[loop.gates]\nfailures = 0\ndepth = 0\nresume = 0\n")
     model = ScriptedModel()
     for n in range(5):

@@ -26,7 +26,7 @@ from tests.support.agent_tools import TOOLS, tool_log
 
 
 @pytest.fixture(autouse=True)
-def nothing_ran() -> Iterator[None]:
+def empty_tool_log() -> Iterator[None]:
     agent_tools.tool_log.clear()
     yield
 
@@ -46,7 +46,7 @@ def named(name: str, answer: str = "") -> FunctionTool[..., Any]:
     return made
 
 
-async def test_a_registered_tool_is_offered_in_the_next_run_also_of_an_open_thread(
+async def test_registered_tool_is_offered_from_the_next_run_on(
     agent: Agent, model: ScriptedModel
 ) -> None:
     model.will_say("one").will_call("lookup", key="a").will_say("two").will_say("three")
@@ -60,7 +60,7 @@ async def test_a_registered_tool_is_offered_in_the_next_run_also_of_an_open_thre
     assert "lookup a" in [message.text for message in result.messages if message.role != "custom"]
 
 
-async def test_two_tools_of_one_name_are_refused_unless_one_replaces_the_other(
+async def test_duplicate_tool_name_is_refused_unless_replace_is_set(
     agent: Agent,
 ) -> None:
     with pytest.raises(ConfigError, match="There is a tool `echo` already"):
@@ -72,7 +72,7 @@ async def test_two_tools_of_one_name_are_refused_unless_one_replaces_the_other(
     assert (await agent.tools.execute("echo")).text == "new"
 
 
-async def test_a_call_needs_no_model_and_leaves_the_history_as_it_was(
+async def test_direct_tool_call_uses_no_model_and_leaves_history_unchanged(
     agent: Agent, model: ScriptedModel
 ) -> None:
     events: list[LoopEvent] = []
@@ -83,13 +83,13 @@ async def test_a_call_needs_no_model_and_leaves_the_history_as_it_was(
     assert "tool_execution_end" in [event.type for event in events]
 
 
-async def test_what_would_ask_is_denied_as_in_a_run(agent: Agent) -> None:
+async def test_direct_tool_call_that_needs_approval_is_denied(agent: Agent) -> None:
     result = await agent.tools.execute("deploy", {"target": "prod"})
 
     assert (result.is_error, result.details["outcome"], tool_log) == (True, "denied", [])
 
 
-async def test_the_rules_and_the_asker_of_the_agent_decide(model: ScriptedModel) -> None:
+async def test_direct_tool_call_follows_rules_and_asker_of_the_agent(model: ScriptedModel) -> None:
     asked: list[PermissionRequest] = []
 
     def ask(request: PermissionRequest) -> bool:
@@ -107,7 +107,7 @@ async def test_the_rules_and_the_asker_of_the_agent_decide(model: ScriptedModel)
     assert [request.tool_name for request in asked] == ["deploy"]
 
 
-async def test_a_call_that_can_only_be_decided_later_is_denied(model: ScriptedModel) -> None:
+async def test_direct_tool_call_that_would_be_deferred_is_denied(model: ScriptedModel) -> None:
     async with Agent(stream_fn=model.stream_fn, tools=TOOLS, asker="defer") as agent:
         result = await agent.tools.execute("deploy", {"target": "a"})
 
@@ -115,7 +115,7 @@ async def test_a_call_that_can_only_be_decided_later_is_denied(model: ScriptedMo
     assert (result.details["outcome"], tool_log) == ("denied", [])
 
 
-async def test_interceptors_and_guardrails_see_the_call(model: ScriptedModel) -> None:
+async def test_interceptors_and_guardrails_apply_to_direct_tool_calls(model: ScriptedModel) -> None:
     seen: list[str] = []
 
     async def note(call: ToolCall, proceed: Proceed) -> LoopToolResult:
@@ -137,14 +137,14 @@ async def test_interceptors_and_guardrails_see_the_call(model: ScriptedModel) ->
     assert "sk-123" not in result.text
 
 
-async def test_the_same_call_can_be_made_as_often_as_the_program_likes(agent: Agent) -> None:
+async def test_same_direct_tool_call_can_be_repeated(agent: Agent) -> None:
     results = [await agent.tools.execute("echo", {"text": "a"}) for _ in range(12)]
 
     assert {result.text for result in results} == {"a"}
 
 
 @pytest.mark.parametrize("arguments", [{}, {"text": 3}, {"text": "a", "more": 1}])
-async def test_wrong_arguments_are_an_error_and_are_not_repaired(
+async def test_direct_tool_call_with_wrong_arguments_is_not_repaired(
     agent: Agent, arguments: dict[str, Any]
 ) -> None:
     result = await agent.tools.execute("echo", arguments)
@@ -152,7 +152,7 @@ async def test_wrong_arguments_are_an_error_and_are_not_repaired(
     assert (result.is_error, result.details["outcome"], tool_log) == (True, "invalid", [])
 
 
-async def test_a_tool_that_fails_is_an_error_result(agent: Agent) -> None:
+async def test_failing_tool_returns_an_error_result(agent: Agent) -> None:
     @tool(op="read")
     def fail() -> str:
         """Fail."""
@@ -163,14 +163,14 @@ async def test_a_tool_that_fails_is_an_error_result(agent: Agent) -> None:
     assert (await agent.tools.execute("fail")).text == "No such key. Try another."
 
 
-async def test_an_unknown_tool_is_refused_with_the_nearest_name(agent: Agent) -> None:
+async def test_unknown_tool_error_suggests_the_nearest_name(agent: Agent) -> None:
     with pytest.raises(UsageError) as refused:
         await agent.tools.execute("ecco")
 
     assert refused.value.hint == "Did you mean `echo`?"
 
 
-async def test_a_call_during_a_run_of_its_thread_is_refused(
+async def test_direct_tool_call_during_a_run_of_its_thread_is_refused(
     agent: Agent, model: ScriptedModel
 ) -> None:
     model.will_say("done")
@@ -180,7 +180,7 @@ async def test_a_call_during_a_run_of_its_thread_is_refused(
     await run.outcome
 
 
-async def test_a_cancelled_call_is_aborted(agent: Agent) -> None:
+async def test_cancelled_direct_call_aborts_the_tool(agent: Agent) -> None:
     begun, ended = asyncio.Event(), asyncio.Event()
 
     @tool(op="read")
@@ -203,7 +203,7 @@ async def test_a_cancelled_call_is_aborted(agent: Agent) -> None:
     assert ended.is_set()
 
 
-async def test_a_long_result_of_a_tool_with_a_limit_is_cut(
+async def test_result_over_the_limit_of_its_tool_is_truncated(
     agent: Agent, model: ScriptedModel
 ) -> None:
     @tool(op="read", max_result_chars=1_000)
@@ -220,7 +220,7 @@ async def test_a_long_result_of_a_tool_with_a_limit_is_cut(
     assert "[truncated — 5000 chars total; " in sent.text
 
 
-async def test_definitions_have_what_a_tool_declares(agent: Agent) -> None:
+async def test_definitions_contain_title_annotations_and_schemas(agent: Agent) -> None:
     @tool(op="read", title="Count all", output_schema={"type": "integer"})
     def count() -> int:
         """Count."""
@@ -235,7 +235,7 @@ async def test_definitions_have_what_a_tool_declares(agent: Agent) -> None:
     assert looking["inputSchema"]["properties"].keys() == {"key"}
 
 
-def test_definitions_are_the_same_json_in_every_process() -> None:
+def test_definitions_are_identical_in_every_process() -> None:
     code = (
         "import json; from dirge_py import Agent; from tests.support.agent_tools import TOOLS\n"
         "agent = Agent(stream_fn=print, tools=TOOLS)\n"
@@ -256,7 +256,7 @@ def test_definitions_are_the_same_json_in_every_process() -> None:
     assert [each["name"] for each in json.loads(written[0])] == ["echo", "deploy"]
 
 
-async def test_a_run_that_ends_during_a_call_leaves_the_thread_open_for_it(
+async def test_thread_stays_open_for_a_direct_call_after_its_run_ends(
     model: ScriptedModel, tmp_path: Path
 ) -> None:
     began, may_end = asyncio.Event(), asyncio.Event()
@@ -296,7 +296,7 @@ class Ready:
         return text_result("ran")
 
 
-async def test_the_tools_of_the_product_are_called_by_its_settings(
+async def test_from_config_tools_follow_permission_settings(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     project = tmp_path / "project"

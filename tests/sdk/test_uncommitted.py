@@ -18,7 +18,7 @@ def commit_all(folder: Path) -> None:
         subprocess.run(["git", *words], cwd=folder, check=True)
 
 
-async def test_it_has_what_is_changed_and_new_and_nothing_outside_of_git(tmp_path: Path) -> None:
+async def test_diff_shows_changed_and_new_files_and_is_none_outside_git(tmp_path: Path) -> None:
     workspace = Workspace([tmp_path], tmp_path)
     try:
         tree = WorkingTree(
@@ -35,10 +35,10 @@ async def test_it_has_what_is_changed_and_new_and_nothing_outside_of_git(tmp_pat
         (tmp_path / "new").write_text("three\n")
         (tmp_path / ".env").write_text("TOKEN=1\n")
 
-        told = await tree.text()
+        diff_text = await tree.text()
     finally:
         workspace.close()
 
-    assert told is not None
-    assert {"-one", "+two", "+three"} <= set(told.splitlines())
-    assert "TOKEN" not in told
+    assert diff_text is not None
+    assert {"-one", "+two", "+three"} <= set(diff_text.splitlines())
+    assert "TOKEN" not in diff_text

@@ -66,12 +66,12 @@ def repository(tmp_path):
     return made
 
 
-async def test_an_untouched_tree_has_no_text_and_always_the_same_fingerprint(repository):
+async def test_unchanged_tree_has_empty_diff_and_stable_fingerprint(repository):
     first, second = await repository.diff(), await repository.diff()
     assert (first.text, first) == ("", second)
 
 
-async def test_changes_staged_or_not_and_new_files_are_shown(repository):
+async def test_diff_shows_staged_unstaged_and_new_files(repository):
     repository.put("a.py", "one\n2\n")
     repository.put("sub/b.py", "B\n")
     repository.git("add", "sub/b.py")
@@ -82,7 +82,7 @@ async def test_changes_staged_or_not_and_new_files_are_shown(repository):
     assert text.endswith("--- /dev/null\n+++ b/new file.py\n+fresh\n+last\n")
 
 
-async def test_each_change_has_its_own_fingerprint(repository):
+async def test_each_change_gives_another_fingerprint(repository):
     marks = [(await repository.diff()).fingerprint]
     for name, content in [("a.py", "x"), ("a.py", "y"), ("new", "1"), ("new", "22")]:
         repository.put(name, content)
@@ -90,7 +90,7 @@ async def test_each_change_has_its_own_fingerprint(repository):
     assert len(set(marks)) == len(marks)
 
 
-async def test_a_change_beyond_what_is_shown_changes_the_fingerprint(repository):
+async def test_change_beyond_the_shown_diff_changes_the_fingerprint(repository):
     lines = [f"{n}\n" for n in range(30_000)]
     repository.put("a.py", "".join(lines))
     before = await repository.diff()
@@ -101,20 +101,20 @@ async def test_a_change_beyond_what_is_shown_changes_the_fingerprint(repository)
     assert before.fingerprint != after.fingerprint
 
 
-async def test_lock_files_and_minified_ones_are_left_out(repository):
+async def test_lock_files_and_minified_files_are_left_out_of_the_diff(repository):
     repository.put("uv.lock", "2\n")
     for name in ("package-lock.json", "web/app.min.js", "web/app.js.map", "go.sum"):
         repository.put(name, "x\n")
     assert (await repository.diff()).text == ""
 
 
-async def test_ignored_files_are_left_out(repository):
+async def test_ignored_files_are_left_out_of_the_diff(repository):
     repository.put(".gitignore", "*.log\n")
     repository.put("x.log", "secret\n")
     assert "secret" not in (await repository.diff()).text
 
 
-async def test_what_a_model_may_not_read_is_left_out(repository):
+async def test_withheld_files_are_left_out_of_the_diff(repository):
     repository.withheld = {"a.py", ".env", "target"}
     repository.put("a.py", "tracked secret\n")
     repository.put(".env", "KEY=new secret\n")
@@ -122,20 +122,20 @@ async def test_what_a_model_may_not_read_is_left_out(repository):
     assert "secret" not in (await repository.diff()).text
 
 
-async def test_links_are_not_followed(repository, tmp_path):
+async def test_links_are_not_followed_in_the_diff(repository, tmp_path):
     outside = tmp_path / "outside"
     outside.write_text("far away\n")
     (repository.root / "link").symlink_to(outside)
     assert "far away" not in (await repository.diff()).text
 
 
-async def test_secrets_are_taken_out(repository):
+async def test_secrets_are_redacted_in_the_diff(repository):
     repository.put("a.py", "token\n")
     found = await repository.tree(redact=lambda text: text.replace("token", "[redacted]")).diff()
     assert "+[redacted]\n" in found.text
 
 
-async def test_binary_and_odd_files_are_named_or_passed_over(repository):
+async def test_binary_files_are_named_and_pipes_are_skipped_in_the_diff(repository):
     repository.put("data.bin", b"\0\1")
     repository.put("bad.txt", b"\xff\n")
     os.mkfifo(repository.root / "pipe")
@@ -144,21 +144,21 @@ async def test_binary_and_odd_files_are_named_or_passed_over(repository):
     assert "+\ufffd\n" in text
 
 
-async def test_many_and_large_new_files_are_bounded(repository):
+async def test_diff_of_many_large_new_files_is_bounded(repository):
     for n in range(80):
         repository.put(f"n{n}.txt", f"{n}\n" + "x" * 2000)
     found = await repository.diff()
     assert 50_000 < len(found.text.encode()) < DIFF_BYTES + 10_000
 
 
-async def test_in_a_folder_of_the_repository_only_that_is_seen(repository):
+async def test_diff_in_a_subfolder_shows_only_that_subfolder(repository):
     repository.put("a.py", "outside\n")
     repository.put("sub/b.py", "inside\n")
     text = (await repository.diff("sub")).text
     assert ("inside" in text, "outside" in text) == (True, False)
 
 
-async def test_before_the_first_commit_everything_is_new(tmp_path):
+async def test_diff_before_the_first_commit_shows_all_files(tmp_path):
     made = Repository(tmp_path / "fresh")
     new_repository(made.root)
     made.put("a.py", "staged\n")
@@ -169,11 +169,11 @@ async def test_before_the_first_commit_everything_is_new(tmp_path):
     assert "+untracked" in text
 
 
-async def test_outside_of_a_repository_nothing_can_be_told(tmp_path):
+async def test_diff_outside_a_repository_is_none(tmp_path):
     assert await Repository(tmp_path / "plain").tree().diff() is None
 
 
-async def test_a_repository_that_names_programs_is_not_asked(repository):
+async def test_diff_of_a_repository_with_external_programs_is_none(repository):
     marker = repository.root.parent / "ran"
     repository.git("config", "--local", "diff.external", f"touch {marker}; cat")
     repository.put("a.py", "x\n")
@@ -181,7 +181,7 @@ async def test_a_repository_that_names_programs_is_not_asked(repository):
     assert not marker.exists()
 
 
-async def test_a_git_of_the_workspace_is_not_started(repository, monkeypatch):
+async def test_git_program_inside_the_workspace_is_not_run(repository, monkeypatch):
     fake = repository.put("bin/git", f"#!/bin/sh\ntouch {repository.root}/ran\n")
     fake.chmod(0o755)
     monkeypatch.setenv("PATH", f"{fake.parent}{os.pathsep}{os.environ['PATH']}")
@@ -189,12 +189,12 @@ async def test_a_git_of_the_workspace_is_not_started(repository, monkeypatch):
     assert not (repository.root / "ran").exists()
 
 
-async def test_a_command_that_cannot_be_started_tells_nothing(repository):
+async def test_diff_is_none_if_git_cannot_be_started(repository):
     await repository.runner.shutdown()
     assert await repository.tree().diff() is None
 
 
-async def test_a_file_that_goes_away_meanwhile_is_passed_over(repository):
+async def test_file_deleted_during_the_diff_is_left_out(repository):
     gone = repository.put("gone.py", "x\n")
     repository.put("a.py", "y\n")
 
