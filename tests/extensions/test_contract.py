@@ -31,7 +31,7 @@ def listed() -> Iterator[None]:
     throwaway.MADE.clear()
 
 
-async def test_a_program_has_it() -> None:
+async def test_extension_works_in_an_sdk_agent() -> None:
     model = ScriptedModel().will_call("ping").will_say("Done.")
     async with Agent(stream_fn=model.stream_fn, mode="yolo") as agent:
         await agent.run("ping")
@@ -46,7 +46,7 @@ async def test_a_program_has_it() -> None:
     assert log[-2:] == ["closing", "closed"]
 
 
-async def test_a_prompt_that_it_refuses_is_not_sent() -> None:
+async def test_prompt_refused_by_an_extension_is_not_sent() -> None:
     model = ScriptedModel().will_say("Never.")
     async with Agent(stream_fn=model.stream_fn) as agent:
         with pytest.raises(LoopError, match="no pong, please"):
@@ -54,7 +54,7 @@ async def test_a_prompt_that_it_refuses_is_not_sent() -> None:
     assert model.seen == []
 
 
-def test_print_mode_has_it(product: Product) -> None:
+def test_extension_works_in_print_mode(product: Product) -> None:
     assert product.run("-p", "/ping 1").stdout == "PONG 1\n"
     assert "ping" in product.run("-p", "/status").stdout
     assert "listening" in product.run("-p", "/status").stdout
@@ -81,7 +81,7 @@ sys.exit(run([]))
 """
 
 
-def test_the_screen_has_it(tmp_path: Path) -> None:
+def test_extension_works_in_the_terminal_ui(tmp_path: Path) -> None:
     state = tmp_path / "state"
     terminal = Terminal(("-c", PROGRAM), cwd=tmp_path, DIRGE_STATE_DIR=str(state))
     terminal.read_until("ready")
@@ -96,7 +96,9 @@ def test_the_screen_has_it(tmp_path: Path) -> None:
     terminal.finish()
 
 
-async def test_a_fork_has_what_its_rule_leaves(project: ScriptedProject) -> None:
+async def test_fork_gets_only_extensions_allowed_by_their_fork_rule(
+    project: ScriptedProject,
+) -> None:
     async with project.open() as conversation:
         beside = await conversation.fork(ForkOptions())
         assert beside.extension(Ping) is conversation.extension(Ping)
@@ -106,6 +108,6 @@ async def test_a_fork_has_what_its_rule_leaves(project: ScriptedProject) -> None
         await elsewhere.close()
 
 
-def test_one_that_is_not_listed_is_not_loaded() -> None:
+def test_only_plan_and_listed_extension_are_enabled_without_settings() -> None:
     assert "tests.extensions.throwaway" in sys.modules
     assert [entry.name for entry in EXTENSIONS if entry.is_enabled(None)] == ["plan", "ping"]

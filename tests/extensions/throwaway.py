@@ -124,7 +124,7 @@ class Ping(Extension):
 
 
 MADE: list[Ping] = []
-"""What was made, the newest last."""
+"""All instances, the newest last."""
 
 
 def make(host: ExtensionHost) -> Ping:

@@ -55,7 +55,7 @@ def prompt_check(redact: Callable[[str], str], **table: Any) -> PromptCheck:
     return check
 
 
-async def test_a_pattern_is_looked_for_anywhere() -> None:
+async def test_guardrail_pattern_matches_anywhere_in_the_text() -> None:
     check = prompt_check(str, name="prod", pattern=r"prod-db-\d+", action="trip")
     why = await check(user_text("psql -h prod-db-7 now"))
     assert why == r"guardrail `prod`: it matches `prod-db-\d+`"
@@ -65,7 +65,7 @@ async def test_a_pattern_is_looked_for_anywhere() -> None:
 @pytest.mark.parametrize(
     "text", [f"use {KEY}", "export AWS=AKIAIOSFODNN7EXAMPLE", "my-own-secret!"]
 )
-async def test_secrets_are_known_by_their_form_or_because_they_are_ours(text: str) -> None:
+async def test_secrets_guardrail_finds_known_formats_and_listed_secrets(text: str) -> None:
     check = prompt_check(Redactor(["my-own-secret!"]).redact, builtin="secrets", action="trip")
     why = await check(user_text(text))
     assert why == "guardrail `secrets`: it contains a key, token or password"
@@ -73,24 +73,24 @@ async def test_secrets_are_known_by_their_form_or_because_they_are_ours(text: st
 
 
 @pytest.mark.parametrize("kind", [Saying, Waiting])
-async def test_t9_a_warning_does_not_hide_a_trip_behind_it(kind: type[Saying]) -> None:
+async def test_t9_guardrail_warning_does_not_hide_a_later_trip(kind: type[Saying]) -> None:
     checks = [kind("a", Warn("hm")), kind("b", Pass()), kind("c", Trip("no")), kind("d", Pass())]
     assert await run_guardrails(checks, "x") == Trip("`c`: no")
     assert [check.asked for check in checks] == [1, 1, 1, 0]
 
 
-async def test_all_warnings_are_told() -> None:
+async def test_all_guardrail_warnings_are_combined() -> None:
     checks = [Saying("a", Warn("hm")), Saying("b", Pass()), Saying("c", Warn("oh"))]
     assert await run_guardrails(checks, "x") == Warn("`a`: hm; `c`: oh")
 
 
-async def test_without_guardrails_all_passes() -> None:
+async def test_run_without_guardrails_passes() -> None:
     assert await run_guardrails([], "x") == Pass()
 
 
 @pytest.mark.parametrize("kind", [Saying, Waiting])
 @pytest.mark.parametrize("bad", [ValueError(f"cannot look at {KEY}"), None, "fine", True])
-async def test_a_guardrail_that_fails_has_tripped_and_quotes_nothing(
+async def test_failing_guardrail_trips_without_quoting_the_text(
     kind: type[Saying], bad: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.DEBUG):
@@ -103,7 +103,7 @@ verdicts = st.sampled_from([Pass(), Warn("w"), Trip("t"), ValueError("x")])
 
 
 @given(st.lists(verdicts, max_size=6))
-def test_the_worst_wins_in_any_order(said: list[Any]) -> None:
+def test_worst_guardrail_verdict_wins_in_any_order(said: list[Any]) -> None:
     checks: list[Guardrail] = [Saying(f"g{n}", verdict) for n, verdict in enumerate(said)]
     verdict = asyncio.run(run_guardrails(checks, "x"))
     if any(isinstance(each, Trip | ValueError) for each in said):

@@ -35,18 +35,18 @@ CHANGES = st.lists(
 
 
 @given(TEXTS)
-def test_entries_joined_are_the_text(text: str) -> None:
+def test_joined_memory_entries_are_the_original_text(text: str) -> None:
     assert "".join(split_entries(text)) == text
 
 
 @given(TEXTS, TEXTS)
-def test_adding_keeps_every_line_that_was_there(text: str, content: str) -> None:
+def test_adding_an_entry_keeps_all_existing_lines(text: str, content: str) -> None:
     if as_entry(content):
         assert add_entry(text, content).startswith(text)
 
 
 @given(CHANGES)
-def test_any_changes_come_to_what_they_come_to_on_a_list(changes: list[Change]) -> None:
+def test_memory_changes_match_the_same_changes_on_a_list(changes: list[Change]) -> None:
     text, model = "", list[str]()
     for change in changes:
         if change.action == "add":
@@ -65,7 +65,7 @@ def test_any_changes_come_to_what_they_come_to_on_a_list(changes: list[Change]) 
     assert text == "".join(f"- {fact}\n" for fact in model)
 
 
-def test_an_item_goes_with_the_indented_lines_below_it() -> None:
+def test_list_item_includes_its_indented_lines() -> None:
     text = "# Notes\n- build\n  with make\n- test\n\nfree words\n"
 
     assert remove_entries(text, "make") == "# Notes\n- test\n\nfree words\n"
@@ -74,16 +74,16 @@ def test_an_item_goes_with_the_indented_lines_below_it() -> None:
     )
 
 
-def test_what_is_an_item_or_a_heading_already_is_kept_as_written() -> None:
+def test_list_items_and_headings_are_kept_as_written() -> None:
     assert as_entry("  - a\n\n- b ") == "- a\n- b"
     assert as_entry("## Build\nmake") == "## Build\nmake"
 
 
-def test_a_file_without_a_last_line_end_is_not_run_into() -> None:
+def test_entry_is_added_on_a_new_line_if_the_last_line_has_no_line_end() -> None:
     assert add_entry("- a", "b") == "- a\n- b\n"
 
 
-def test_the_nearest_entries_come_first() -> None:
+def test_nearest_entries_are_sorted_by_similarity() -> None:
     text = "- the tests need docker\n- write in English\n- tests run with make test\n"
 
     assert nearest_entries(text, "tests run by make")[0] == "- tests run with make test"

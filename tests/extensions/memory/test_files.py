@@ -46,7 +46,7 @@ def project(tmp_path: Path) -> Path:
     return tmp_path / "state" / "MEMORY.md"
 
 
-async def test_nothing_is_made_before_something_is_remembered(tmp_path: Path) -> None:
+async def test_no_memory_file_is_created_before_the_first_update(tmp_path: Path) -> None:
     memory = kept_in(tmp_path)
 
     assert memory.prefetch() == RecalledMemory()
@@ -55,7 +55,7 @@ async def test_nothing_is_made_before_something_is_remembered(tmp_path: Path) ->
     assert list(tmp_path.iterdir()) == []
 
 
-async def test_both_stores_are_kept_for_their_owner_alone(tmp_path: Path) -> None:
+async def test_memory_files_are_readable_only_by_their_owner(tmp_path: Path) -> None:
     memory = kept_in(tmp_path)
 
     assert await memory.update(add("Run make check.")) == "Added to MEMORY.md."
@@ -70,7 +70,7 @@ async def test_both_stores_are_kept_for_their_owner_alone(tmp_path: Path) -> Non
         assert path.parent.stat().st_mode & 0o777 == 0o700
 
 
-async def test_what_is_known_already_is_not_written_twice(tmp_path: Path, project: Path) -> None:
+async def test_existing_entry_is_not_added_twice(tmp_path: Path, project: Path) -> None:
     memory = kept_in(tmp_path)
     await memory.update(add("same"))
     before = project.stat().st_mtime_ns
@@ -79,7 +79,7 @@ async def test_what_is_known_already_is_not_written_twice(tmp_path: Path, projec
     assert project.stat().st_mtime_ns == before
 
 
-async def test_a40_the_end_of_a_long_file_is_kept_and_the_cut_is_said(
+async def test_a40_long_memory_is_truncated_at_the_beginning_with_a_note(
     tmp_path: Path, project: Path
 ) -> None:
     text = "".join(f"{number:04} " for number in range(5_000))
@@ -92,7 +92,9 @@ async def test_a40_the_end_of_a_long_file_is_kept_and_the_cut_is_said(
     assert kept == text.strip()[-20_000:]
 
 
-async def test_replace_and_remove_say_how_much_they_changed(tmp_path: Path, project: Path) -> None:
+async def test_replace_and_remove_report_the_number_of_changed_entries(
+    tmp_path: Path, project: Path
+) -> None:
     project.write_text("- use tabs\n- tabs in Makefiles\n- other\n")
     memory = kept_in(tmp_path)
 
@@ -104,7 +106,7 @@ async def test_replace_and_remove_say_how_much_they_changed(tmp_path: Path, proj
     assert project.read_text() == "- use spaces\n"
 
 
-async def test_without_a_match_everything_is_replaced(tmp_path: Path, project: Path) -> None:
+async def test_replace_without_match_rewrites_the_whole_file(tmp_path: Path, project: Path) -> None:
     project.write_text("- old\n")
 
     change = MemoryUpdate(store="memory", action="replace", content="# New\n\nwords")
@@ -112,7 +114,7 @@ async def test_without_a_match_everything_is_replaced(tmp_path: Path, project: P
     assert project.read_text() == "# New\n\nwords\n"
 
 
-async def test_a_change_from_what_it_no_longer_says_is_refused(
+async def test_update_with_outdated_expected_text_raises_conflict(
     tmp_path: Path, project: Path
 ) -> None:
     project.write_text("- of another process\n")
@@ -136,7 +138,7 @@ async def test_a_change_from_what_it_no_longer_says_is_refused(
         (add("x" * 1_999 + "\u202e"), "fewer words"),
     ],
 )
-async def test_what_cannot_be_done_says_what_to_do_and_changes_nothing(
+async def test_refused_memory_update_has_a_hint_and_changes_no_file(
     tmp_path: Path, project: Path, change: MemoryUpdate, expected: str
 ) -> None:
     project.write_text("- Use tabs\n- use tabs\n")
@@ -148,7 +150,7 @@ async def test_what_cannot_be_done_says_what_to_do_and_changes_nothing(
     assert project.read_text() == "- Use tabs\n- use tabs\n"
 
 
-async def test_no_control_character_and_no_secret_is_kept_or_told(
+async def test_control_characters_and_secrets_are_removed_from_memory(
     tmp_path: Path, project: Path
 ) -> None:
     memory = kept_in(tmp_path, redact=lambda text: text.replace("s3cret", "[redacted]"))
@@ -162,7 +164,7 @@ async def test_no_control_character_and_no_secret_is_kept_or_told(
 
 
 @pytest.mark.parametrize("content", [b"\xff\xfe\0a", b"- a\n" * 300_000])
-async def test_a_file_that_cannot_be_read_is_a_notice_and_stays_as_it_is(
+async def test_unreadable_memory_file_gives_a_notice_and_is_not_changed(
     tmp_path: Path, project: Path, content: bytes
 ) -> None:
     project.write_bytes(content)
@@ -177,9 +179,7 @@ async def test_a_file_that_cannot_be_read_is_a_notice_and_stays_as_it_is(
     assert project.read_bytes() == content
 
 
-async def test_a_pipe_or_folder_in_its_place_does_not_hold_anybody_up(
-    tmp_path: Path, project: Path
-) -> None:
+async def test_pipe_or_folder_as_memory_file_does_not_block(tmp_path: Path, project: Path) -> None:
     os.mkfifo(project)
     (tmp_path / "config" / "USER.md").mkdir(parents=True)
     memory = kept_in(tmp_path)
@@ -189,7 +189,7 @@ async def test_a_pipe_or_folder_in_its_place_does_not_hold_anybody_up(
         await memory.update(add("x"))
 
 
-async def test_a_link_to_the_persons_own_files_is_kept(tmp_path: Path, project: Path) -> None:
+async def test_memory_file_that_is_a_link_stays_a_link(tmp_path: Path, project: Path) -> None:
     (tmp_path / "dotfiles").mkdir()
     (tmp_path / "dotfiles" / "notes").write_text("- a\n")
     project.symlink_to(tmp_path / "dotfiles" / "notes")
@@ -200,7 +200,7 @@ async def test_a_link_to_the_persons_own_files_is_kept(tmp_path: Path, project: 
     assert (tmp_path / "dotfiles" / "notes").read_text() == "- a\n- b\n"
 
 
-async def test_who_cannot_wait_for_another_process_any_longer_is_told_so(
+async def test_memory_update_fails_if_another_process_holds_the_lock(
     tmp_path: Path, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     project.write_text("- a\n")
@@ -213,7 +213,9 @@ async def test_who_cannot_wait_for_another_process_any_longer_is_told_so(
     assert project.read_text() == "- a\n"
 
 
-def test_two_processes_that_write_at_once_lose_nothing(tmp_path: Path, project: Path) -> None:
+def test_two_processes_writing_memory_at_once_lose_no_entries(
+    tmp_path: Path, project: Path
+) -> None:
     count = 15
     writers = [
         subprocess.Popen(

@@ -62,7 +62,7 @@ async def run(project: ScriptedProject, conversation: Conversation) -> tuple[str
     return str(seen.system_prompt), is_offered, results(conversation)[before:]
 
 
-async def test_a_prompt_without_plugins_lets_only_built_in_parts_act(
+async def test_prompt_with_empty_plugins_list_turns_user_plugins_off(
     loud: ScriptedProject,
 ) -> None:
     async with loud.open() as conversation:
@@ -81,7 +81,7 @@ async def test_a_prompt_without_plugins_lets_only_built_in_parts_act(
         assert answers[1].startswith("`horn` is not available: its plugin is off now.")
 
 
-async def test_an_unknown_plugin_in_a_prompt_is_named_with_the_nearest(
+async def test_unknown_plugin_in_a_prompt_is_reported_with_the_nearest_name(
     loud: ScriptedProject,
 ) -> None:
     recorder = EventRecorder()
@@ -94,7 +94,7 @@ async def test_an_unknown_plugin_in_a_prompt_is_named_with_the_nearest(
     assert text in notices
 
 
-def test_a_projects_prompt_cannot_turn_off_the_users_plugins() -> None:
+def test_project_prompt_cannot_turn_off_user_plugins() -> None:
     files = prompts_in_bytes({"p/x.md": b"---\nplugins: []\n---\nQuiet."})
     with pytest.raises(ConfigError, match="a project's prompt can't choose your `plugins`"):
         PromptBook(files).choose("x")

@@ -34,7 +34,7 @@ def tracing(trace: list[str], name: str, tool: str = "") -> Register:
     return register
 
 
-async def test_case_a14_those_around_all_tools_come_before_those_around_one(
+async def test_case_a14_wrappers_of_all_tools_run_before_wrappers_of_one_tool(
     plugin_folder: PluginFolder,
 ):
     trace: list[str] = []
@@ -63,7 +63,9 @@ async def once_called(
     return came
 
 
-async def test_a_function_around_a_call_may_answer_it_itself(plugin_folder: PluginFolder):
+async def test_around_tool_function_can_answer_without_running_the_tool(
+    plugin_folder: PluginFolder,
+):
     async def cached(call: Any, proceed: Any) -> Any:
         return text_result("from the cache")
 
@@ -73,7 +75,9 @@ async def test_a_function_around_a_call_may_answer_it_itself(plugin_folder: Plug
     assert tool.ran == []
 
 
-async def test_one_that_fails_before_the_call_is_left_out(plugin_folder: PluginFolder):
+async def test_around_tool_function_that_fails_before_the_call_is_skipped(
+    plugin_folder: PluginFolder,
+):
     async def fails(call: Any, proceed: Any) -> Any:
         raise LookupError("nothing")
 
@@ -88,7 +92,7 @@ async def test_one_that_fails_before_the_call_is_left_out(plugin_folder: PluginF
 
 
 @pytest.mark.parametrize("answer", ["fails", "nothing"])
-async def test_one_that_fails_after_the_call_does_not_lose_its_result(
+async def test_around_tool_function_that_fails_after_the_call_keeps_the_result(
     plugin_folder: PluginFolder, answer: str
 ):
     async def around(call: Any, proceed: Any) -> Any:
@@ -103,7 +107,7 @@ async def test_one_that_fails_after_the_call_does_not_lose_its_result(
     assert len(plugin_folder.notices) == 1
 
 
-async def test_a_tool_that_fails_inside_still_fails_and_nobody_is_blamed(
+async def test_tool_error_inside_around_tool_is_not_blamed_on_the_plugin(
     plugin_folder: PluginFolder,
 ):
     async def around(call: Any, proceed: Any) -> Any:
@@ -115,7 +119,7 @@ async def test_a_tool_that_fails_inside_still_fails_and_nobody_is_blamed(
     assert plugin_folder.notices == []
 
 
-async def test_a_call_is_made_once_however_often_it_is_asked_for(plugin_folder: PluginFolder):
+async def test_tool_runs_once_if_proceed_is_called_twice(plugin_folder: PluginFolder):
     async def twice(call: Any, proceed: Any) -> Any:
         await proceed()
         return await proceed()
@@ -128,7 +132,7 @@ async def test_a_call_is_made_once_however_often_it_is_asked_for(plugin_folder: 
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
-async def test_one_that_hangs_is_abandoned_and_the_call_answered(
+async def test_around_tool_function_that_hangs_is_abandoned_and_call_gets_result(
     plugin_folder: PluginFolder, when: str
 ):
     async def hangs(call: Any, proceed: Any) -> Any:
@@ -143,7 +147,7 @@ async def test_one_that_hangs_is_abandoned_and_the_call_answered(
     assert "it took longer than" in plugin_folder.notices[0]
 
 
-async def test_the_time_of_the_tool_is_not_the_time_of_the_plugin(plugin_folder: PluginFolder):
+async def test_plugin_time_limit_does_not_include_the_time_of_the_tool(plugin_folder: PluginFolder):
     """The tool takes longer than the plugin's time limit."""
 
     async def around(call: Any, proceed: Any) -> Any:
@@ -159,7 +163,7 @@ async def test_the_time_of_the_tool_is_not_the_time_of_the_plugin(plugin_folder:
     assert plugin_folder.notices == []
 
 
-async def test_an_abort_reaches_the_tool_inside(plugin_folder: PluginFolder):
+async def test_abort_reaches_the_tool_inside_around_tool(plugin_folder: PluginFolder):
     signal, was_cancelled = AbortSignal(), asyncio.Event()
 
     async def around(call: Any, proceed: Any) -> Any:
@@ -181,7 +185,7 @@ async def test_an_abort_reaches_the_tool_inside(plugin_folder: PluginFolder):
     assert came.outcomes == ["aborted"]
 
 
-def test_a_plain_function_cannot_stand_around_a_tool(plugin_folder: PluginFolder):
+def test_around_tool_refuses_a_plain_function(plugin_folder: PluginFolder):
     host = plugin_folder.add(
         "plain", lambda dirge: dirge.around_tool(lambda call, proceed: None)
     ).host()

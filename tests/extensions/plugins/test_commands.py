@@ -63,7 +63,7 @@ def greeting(dirge: Any) -> None:
         front.show(f"waving at {conversation.tool_names[0]}")
 
 
-async def test_a_command_of_a_plugin_is_run_listed_and_completed(plugin_folder: PluginFolder):
+async def test_plugin_command_runs_and_appears_in_completion_and_help(plugin_folder: PluginFolder):
     front = front_with(plugin_folder.add("a", greeting).host())
     assert await typed(front, "/greet you") == "Hello, you."
     assert await typed(front, "/wave") == "waving at echo"
@@ -71,7 +71,7 @@ async def test_a_command_of_a_plugin_is_run_listed_and_completed(plugin_folder: 
     assert "/greet NAME" in await typed(front, "/help")
 
 
-async def test_a_command_that_fails_says_whose_it_is_and_where(plugin_folder: PluginFolder):
+async def test_failing_plugin_command_names_its_plugin_and_line(plugin_folder: PluginFolder):
     def register(dirge: Any) -> None:
         @dirge.command("odd", "fails")
         def odd(args: str, conversation: Any, front: Any) -> None:
@@ -89,7 +89,7 @@ async def test_a_command_that_fails_says_whose_it_is_and_where(plugin_folder: Pl
         await typed(front, "/leave")
 
 
-def test_a_command_cannot_take_a_name_that_is_taken(plugin_folder: PluginFolder):
+def test_plugin_command_cannot_replace_a_built_in_command(plugin_folder: PluginFolder):
     def register(dirge: Any) -> None:
         dirge.command("help", "mine", print)
         dirge.command("q", "mine", print)
@@ -104,7 +104,7 @@ def test_a_command_cannot_take_a_name_that_is_taken(plugin_folder: PluginFolder)
     ]
 
 
-def test_the_commands_of_another_conversation_take_the_place_of_those_before(
+def test_plugin_commands_of_a_new_conversation_replace_the_old_ones(
     plugin_folder: PluginFolder,
 ):
     registry = discover(slash)
@@ -120,7 +120,7 @@ def test_the_commands_of_another_conversation_take_the_place_of_those_before(
     assert again and again.summary == "again"
 
 
-def test_an_own_name_may_stand_for_the_command_of_a_plugin(plugin_folder: PluginFolder):
+def test_alias_can_point_to_a_plugin_command(plugin_folder: PluginFolder):
     registry = Registry()
     registry.use_own_names({"/hi": "/greet all"})
     registry.use_extensions(plugin_folder.add("a", greeting).host().commands())
@@ -128,7 +128,7 @@ def test_an_own_name_may_stand_for_the_command_of_a_plugin(plugin_folder: Plugin
     assert read and (read.name, read.args) == ("greet", "all")
 
 
-async def test_plugins_lists_what_each_added_and_why_one_is_not_there(plugin_folder: PluginFolder):
+async def test_plugins_command_lists_contributions_and_load_errors(plugin_folder: PluginFolder):
     def everything(dirge: Any) -> None:
         greeting(dirge)
         dirge.on("before_tool_call", lambda info, call: None)
@@ -153,7 +153,7 @@ async def test_plugins_lists_what_each_added_and_why_one_is_not_there(plugin_fol
     assert "ZeroDivisionError" in front.shown[0]
 
 
-async def test_failures_are_told_where_the_hook_is_listed(plugin_folder: PluginFolder):
+async def test_plugins_command_shows_failures_next_to_the_hook(plugin_folder: PluginFolder):
     def fails(info: Any) -> None:
         raise LookupError
 
@@ -166,7 +166,7 @@ async def test_failures_are_told_where_the_hook_is_listed(plugin_folder: PluginF
     assert "transform_context fails (3 failed, off)" in await typed(front_with(host), "/plugins")
 
 
-async def test_plugins_off_takes_one_away(plugin_folder: PluginFolder):
+async def test_plugins_off_removes_a_plugin_for_the_session(plugin_folder: PluginFolder):
     front = front_with(plugin_folder.add("a", greeting).host())
     assert await typed(front, "/plugins off a") == "The plugin a is off for this session."
     assert front.commands.find("greet") is None
@@ -176,14 +176,16 @@ async def test_plugins_off_takes_one_away(plugin_folder: PluginFolder):
         await typed(front, "/plugins on a")
 
 
-async def test_without_plugins_the_commands_say_so(plugin_folder: PluginFolder):
+async def test_plugins_hooks_and_tools_commands_work_without_plugins(plugin_folder: PluginFolder):
     front = Front(Plugins())
     assert "There are no plugins." in await typed(front, "/plugins")
     assert await typed(front, "/hooks") == "No hook has a handler yet."
     assert await typed(front, "/tools") == "echo\nread"
 
 
-async def test_hooks_shows_the_order_of_a_run_with_the_harness_in_it(plugin_folder: PluginFolder):
+async def test_hooks_command_shows_plugin_and_built_in_hooks_in_run_order(
+    plugin_folder: PluginFolder,
+):
     def guard(info: Any, call: Any) -> None: ...
 
     host = plugin_folder.add("a", lambda dirge: dirge.on("before_tool_call", guard)).host()
@@ -197,7 +199,7 @@ async def test_hooks_shows_the_order_of_a_run_with_the_harness_in_it(plugin_fold
     ]
 
 
-async def test_case_a14_the_chain_of_a_tool_is_shown(plugin_folder: PluginFolder):
+async def test_case_a14_tools_chain_shows_wrappers_of_a_tool(plugin_folder: PluginFolder):
     async def g1(call: Any, proceed: Any) -> Any: ...
 
     async def t1(call: Any, proceed: Any) -> Any: ...

@@ -18,7 +18,7 @@ async def secret(*_: Any) -> Any:
 
 
 @pytest.mark.parametrize("is_single_turn", [False, True])
-async def test_what_it_did_not_let_pass_is_withheld(
+async def test_result_is_withheld_if_run_is_aborted_during_after_tool_call(
     plugin_folder: PluginFolder, is_single_turn: bool
 ) -> None:
     signal = AbortSignal()
@@ -29,7 +29,7 @@ async def test_what_it_did_not_let_pass_is_withheld(
 
     host = plugin_folder.add("hide", lambda dirge: dirge.on("after_tool_call", after)).host()
     config = compose(*host.hooks(), config=LoopConfig())
-    # One turn alone is a set of hooks around the others.
+    # A single turn wraps the other hooks.
     config = compose(config=config) if is_single_turn else config
     model = ScriptedModel().will_call("echo")
     came = await run_loop(model, "go", tools=[Tool(body=secret)], config=config, signal=signal)
@@ -39,7 +39,7 @@ async def test_what_it_did_not_let_pass_is_withheld(
     assert "hunter2" not in str(came.events)
 
 
-async def test_one_that_takes_too_long_is_passed_over_as_before(
+async def test_after_tool_call_hook_that_times_out_keeps_the_result(
     plugin_folder: PluginFolder,
 ) -> None:
     async def after(*_: Any) -> None:

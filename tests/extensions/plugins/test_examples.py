@@ -33,7 +33,7 @@ def names() -> list[str]:
     return sorted(path.stem for path in EXAMPLES.glob("*.py"))
 
 
-def test_there_are_six_and_each_fits_on_two_screens() -> None:
+def test_there_are_six_example_plugins_of_20_to_80_lines() -> None:
     assert names() == [
         "confirm_destructive",
         "count_words",
@@ -46,9 +46,7 @@ def test_there_are_six_and_each_fits_on_two_screens() -> None:
     assert [name for name, count in lines.items() if not 20 <= count <= 80] == []
 
 
-async def test_protected_paths_keeps_files_whatever_tool_would_change_them(
-    project: ScriptedProject, folder: Path
-):
+async def test_protected_paths_denies_changes_by_any_tool(project: ScriptedProject, folder: Path):
     lock = project.folder / "poetry.lock"
     lock.write_text("old")
     async with open_with_plugins(
@@ -64,7 +62,7 @@ async def test_protected_paths_keeps_files_whatever_tool_would_change_them(
     assert (project.folder / "notes.txt").read_text() == "new"
 
 
-async def test_confirm_destructive_holds_a_command_until_it_was_confirmed_and_then_once(
+async def test_confirm_destructive_denies_a_command_until_confirmed_and_allows_it_once(
     project: ScriptedProject, folder: Path
 ):
     build = project.folder / "build"
@@ -92,7 +90,7 @@ async def test_confirm_destructive_holds_a_command_until_it_was_confirmed_and_th
         assert await it.type("/confirm") == "Nothing is held back."
 
 
-async def test_confirm_destructive_never_holds_what_is_allowed(
+async def test_confirm_destructive_does_not_hold_allowed_commands(
     project: ScriptedProject, folder: Path
 ):
     allowed = {"allow": ["rm -rf build"]}
@@ -139,7 +137,7 @@ async def test_notify_is_silent_after_a_short_run(project: ScriptedProject, fold
             os.read(screen, 1000)
 
 
-async def test_custom_tool_outlines_a_file_of_the_project_without_a_question(
+async def test_custom_tool_outlines_a_project_file_without_asking(
     project: ScriptedProject, folder: Path
 ):
     (project.folder / "a.py").write_text("class A:\n    def b(self, c=1): ...\n\ndef d(): ...\n")
@@ -161,7 +159,7 @@ async def test_custom_tool_outlines_a_file_of_the_project_without_a_question(
         assert it.project.user.asked == []
 
 
-async def test_custom_tool_is_asked_about_outside_the_project(
+async def test_custom_tool_asks_about_files_outside_the_project(
     project: ScriptedProject, folder: Path
 ):
     (project.folder.parent / "out.py").write_text("def far(): ...\n")
@@ -174,7 +172,7 @@ async def test_custom_tool_is_asked_about_outside_the_project(
         assert it.results[-1].text == "    1 def far()"
 
 
-async def test_count_words_counts_tells_how_far_it_is_and_is_out_without_suffixes(
+async def test_count_words_reports_progress_and_is_not_offered_without_suffixes(
     project: ScriptedProject, folder: Path
 ):
     for name in ("a.md", "b.txt", "c.py"):
@@ -195,7 +193,7 @@ async def test_count_words_counts_tells_how_far_it_is_and_is_out_without_suffixe
         assert "suffixes" in await it.type("/tools")
 
 
-async def test_turn_timing_tells_each_turn_and_its_tools_in_time(
+async def test_turn_timing_shows_the_time_of_each_turn_and_its_tools(
     project: ScriptedProject, folder: Path
 ):
     (project.folder / "a.txt").write_text("x")
@@ -211,7 +209,7 @@ async def test_turn_timing_tells_each_turn_and_its_tools_in_time(
         assert "(" not in notices[1]
 
 
-async def test_turn_timing_keeps_quiet_about_short_turns(project: ScriptedProject, folder: Path):
+async def test_turn_timing_shows_no_notice_for_short_turns(project: ScriptedProject, folder: Path):
     async with open_with_plugins(project, folder, turn_timing={"min_s": 3600}) as it:
         it.model.will_say("done")
         await it.conversation.send("hello")

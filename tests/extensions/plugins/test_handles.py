@@ -17,7 +17,7 @@ from tests.support.loop_runs import Tool
 from tests.support.plugins import PluginFolder, run_with
 
 
-async def test_a_handle_takes_back_what_was_registered_and_works_as_the_function(
+async def test_registration_handle_can_be_closed_and_called(
     plugin_folder: PluginFolder,
 ):
     handles: list[Any] = []
@@ -45,7 +45,7 @@ async def test_a_handle_takes_back_what_was_registered_and_works_as_the_function
     assert host.order() == []
 
 
-async def test_a_hook_closed_in_the_middle_of_a_run_is_asked_no_more(plugin_folder: PluginFolder):
+async def test_hook_closed_during_a_run_is_not_called_again(plugin_folder: PluginFolder):
     asked: list[int] = []
 
     def register(dirge: Any) -> None:
@@ -59,7 +59,7 @@ async def test_a_hook_closed_in_the_middle_of_a_run_is_asked_no_more(plugin_fold
     assert asked == [1]
 
 
-async def test_a_hook_registered_later_takes_part_from_the_next_run_on(plugin_folder: PluginFolder):
+async def test_hook_registered_during_a_run_starts_with_the_next_run(plugin_folder: PluginFolder):
     asked: list[str] = []
 
     def register(dirge: Any) -> None:
@@ -102,7 +102,7 @@ def toolbox(host: PluginHost, cwd: Path) -> Toolbox:
     return Toolbox(host.tools(), ToolServices(files=Workspace([cwd], cwd)), str(cwd))
 
 
-async def test_case_a74_a_removed_plugin_is_gone_with_all_it_added(
+async def test_case_a74_removed_plugin_is_gone_with_everything_it_registered(
     plugin_folder: PluginFolder, tmp_path: Path
 ):
     asked: list[str] = []
@@ -123,7 +123,7 @@ async def test_case_a74_a_removed_plugin_is_gone_with_all_it_added(
     assert [(plugin.name, plugin.state) for plugin in host.report()] == [("a", "off"), ("b", "on")]
 
 
-async def test_what_is_registered_after_the_removal_is_refused(plugin_folder: PluginFolder):
+async def test_registration_after_plugin_removal_is_refused(plugin_folder: PluginFolder):
     kept: list[Any] = []
     host = plugin_folder.add("a", kept.append).host()
     host.remove("a")
@@ -131,7 +131,7 @@ async def test_what_is_registered_after_the_removal_is_refused(plugin_folder: Pl
         kept[0].on("turn_start", print)
 
 
-def test_removing_what_is_not_there_lists_what_is(plugin_folder: PluginFolder):
+def test_removing_an_unknown_plugin_lists_the_active_plugins(plugin_folder: PluginFolder):
     host = plugin_folder.add("a", lambda dirge: None).host()
     with pytest.raises(UsageError, match="there is no plugin `b` that is on") as raised:
         host.remove("b")

@@ -28,7 +28,7 @@ def at(point: str, fn: Callable[..., Any]) -> Register:
     return lambda dirge: dirge.on(point, fn)
 
 
-async def test_the_form_of_the_manual_works(plugin_folder: PluginFolder):
+async def test_example_of_the_manual_refuses_a_call(plugin_folder: PluginFolder):
     def register(dirge: Any) -> None:
         @dirge.on("before_tool_call")
         async def keep_out(info: Any, call: Any) -> Any:
@@ -47,7 +47,7 @@ async def test_the_form_of_the_manual_works(plugin_folder: PluginFolder):
     assert tool.ran == [{"path": "b"}]
 
 
-async def test_case_i01_of_two_that_block_a_call_the_first_is_shown_and_the_second_not_asked(
+async def test_case_i01_first_refusal_is_shown_and_later_plugins_are_not_asked(
     plugin_folder: PluginFolder,
 ):
     asked: list[str] = []
@@ -68,7 +68,7 @@ async def test_case_i01_of_two_that_block_a_call_the_first_is_shown_and_the_seco
     assert asked == ["ant"]
 
 
-async def test_case_a69_edits_chain_and_after_a_refusal_nobody_is_asked(
+async def test_case_a69_edits_are_chained_and_hooks_after_a_refusal_are_not_called(
     plugin_folder: PluginFolder,
 ):
     asked: list[Any] = []
@@ -91,7 +91,7 @@ async def test_case_a69_edits_chain_and_after_a_refusal_nobody_is_asked(
     assert asked == [{"n": 2}]
 
 
-async def test_whoever_judges_after_the_plugins_sees_edited_arguments(plugin_folder: PluginFolder):
+async def test_permission_check_sees_arguments_edited_by_plugins(plugin_folder: PluginFolder):
     judged: list[Any] = []
     judge = Hooks(name="permission", before_tool_call=lambda i, call: judged.append(call.arguments))
     tool = Tool()
@@ -104,7 +104,7 @@ async def test_whoever_judges_after_the_plugins_sees_edited_arguments(plugin_fol
 
 
 @pytest.mark.parametrize("kind", ["plain", "async"])
-async def test_case_i03_a_hook_that_hangs_is_abandoned_with_one_notice_and_the_run_goes_on(
+async def test_case_i03_hook_that_hangs_is_abandoned_with_one_notice(
     plugin_folder: PluginFolder, kind: str
 ):
     released = threading.Event()
@@ -128,7 +128,7 @@ async def test_case_i03_a_hook_that_hangs_is_abandoned_with_one_notice_and_the_r
     assert "it took longer than 0.05 s" in plugin_folder.notices[0]
 
 
-async def test_a_plain_hook_that_blocks_does_not_hold_up_the_event_loop(
+async def test_blocking_plain_hook_does_not_block_the_event_loop(
     plugin_folder: PluginFolder,
 ):
     may_end, ran_meanwhile = threading.Event(), asyncio.Event()
@@ -158,7 +158,7 @@ async def test_a_plain_hook_that_blocks_does_not_hold_up_the_event_loop(
         Context(system_prompt=None),  # type: ignore[arg-type]
     ],
 )
-async def test_case_i09_a_context_that_is_none_is_ignored_with_a_notice(
+async def test_case_i09_invalid_context_of_a_hook_is_ignored_with_a_notice(
     plugin_folder: PluginFolder, garbage: Any
 ):
     host = plugin_folder.add("odd", at("transform_context", lambda info: garbage)).host()
@@ -184,7 +184,9 @@ async def test_case_i09_a_context_that_is_none_is_ignored_with_a_notice(
         ("get_followup_messages", [3]),
     ],
 )
-async def test_a_wrong_answer_counts_as_none(plugin_folder: PluginFolder, point: str, garbage: Any):
+async def test_invalid_hook_return_value_is_ignored_with_a_notice(
+    plugin_folder: PluginFolder, point: str, garbage: Any
+):
     host = plugin_folder.add("odd", at(point, lambda *_: garbage)).host()
     came = await run_with(host, one_call())
     assert isinstance(came.outcome, Done)
@@ -202,7 +204,7 @@ async def test_a_wrong_answer_counts_as_none(plugin_folder: PluginFolder, point:
         lambda: None,
     ],
 )
-async def test_a_failing_policy_blocks_the_call_and_names_the_plugin(
+async def test_failing_before_tool_call_hook_denies_the_call_and_names_the_plugin(
     plugin_folder: PluginFolder, fails: Any
 ):
     tool = Tool()
@@ -213,7 +215,7 @@ async def test_a_failing_policy_blocks_the_call_and_names_the_plugin(
     assert "Blocked: the plugin `lock`" in came.results[0].text
 
 
-async def test_a_policy_that_keeps_failing_keeps_blocking_and_is_told_once(
+async def test_before_tool_call_hook_that_always_fails_is_reported_once(
     plugin_folder: PluginFolder,
 ):
     def fails(info: Any, call: Any) -> None:
@@ -232,7 +234,7 @@ async def test_a_policy_that_keeps_failing_keeps_blocking_and_is_told_once(
     assert "LookupError: no table (test_hooks.py, line " in plugin_folder.notices[0]
 
 
-async def test_a_policy_that_hangs_blocks_the_call(plugin_folder: PluginFolder):
+async def test_before_tool_call_hook_that_hangs_denies_the_call(plugin_folder: PluginFolder):
     async def hangs(info: Any, call: Any) -> None:
         await asyncio.Event().wait()
 
@@ -243,7 +245,7 @@ async def test_a_policy_that_hangs_blocks_the_call(plugin_folder: PluginFolder):
     assert "it took longer than" in came.results[0].text
 
 
-async def test_another_hook_is_off_after_three_failures(plugin_folder: PluginFolder):
+async def test_failing_hook_is_turned_off_after_three_failures(plugin_folder: PluginFolder):
     asked = []
 
     def fails(info: Any) -> None:
@@ -266,7 +268,7 @@ async def test_another_hook_is_off_after_three_failures(plugin_folder: PluginFol
     "error", [SystemExit(3), KeyboardInterrupt(), StopIteration(), GeneratorExit()]
 )
 @pytest.mark.parametrize("kind", ["plain", "async"])
-async def test_a_hook_cannot_end_the_program(
+async def test_hook_cannot_exit_the_program(
     plugin_folder: PluginFolder, error: BaseException, kind: str
 ):
     def plain(info: Any) -> None:
@@ -287,7 +289,7 @@ async def test_a_hook_cannot_end_the_program(
 @pytest.mark.parametrize(
     "point", ["transform_context", "before_tool_call", "after_tool_call", "should_stop_after_turn"]
 )
-async def test_a_plugin_stops_the_run_where_it_stands(
+async def test_plugin_can_stop_the_run_at_each_hook(
     plugin_folder: PluginFolder, point: str, way: str
 ):
     def register(dirge: Any) -> None:
@@ -302,7 +304,7 @@ async def test_a_plugin_stops_the_run_where_it_stands(
     assert came.outcome == HookTerminated(point=point, reason="enough")
 
 
-async def test_a_call_can_be_left_to_somebody_else(plugin_folder: PluginFolder):
+async def test_plugin_can_defer_a_call(plugin_folder: PluginFolder):
     def register(dirge: Any) -> None:
         dirge.on("before_tool_call", lambda info, call: dirge.defer("who knows"))
 
@@ -310,7 +312,7 @@ async def test_a_call_can_be_left_to_somebody_else(plugin_folder: PluginFolder):
     assert came.outcome == AwaitingConfirmation(call_ids=("echo#0",), description="who knows")
 
 
-async def test_plain_text_is_input_and_plain_text_is_a_result(plugin_folder: PluginFolder):
+async def test_plain_text_from_hooks_becomes_follow_up_and_tool_result(plugin_folder: PluginFolder):
     def register(dirge: Any) -> None:
         received: list[str] = []
 
@@ -330,7 +332,7 @@ async def test_plain_text_is_input_and_plain_text_is_a_result(plugin_folder: Plu
     assert asked.text == "and the tests?"
 
 
-async def test_several_hooks_of_one_plugin_at_one_point_are_asked_in_order(
+async def test_hooks_of_one_plugin_at_one_point_run_in_order(
     plugin_folder: PluginFolder,
 ):
     def register(dirge: Any) -> None:
@@ -347,7 +349,7 @@ async def test_several_hooks_of_one_plugin_at_one_point_are_asked_in_order(
     assert model.seen[0].system_prompt == "firstabc"
 
 
-def test_an_unknown_point_names_the_nearest(plugin_folder: PluginFolder):
+def test_unknown_hook_point_error_suggests_the_nearest(plugin_folder: PluginFolder):
     host = plugin_folder.add("typo", at("befor_tool_call", lambda info, call: None)).host()
     [notice] = host.notices()
     assert "there is no hook point `befor_tool_call`" in notice
@@ -355,13 +357,13 @@ def test_an_unknown_point_names_the_nearest(plugin_folder: PluginFolder):
 
 
 @pytest.mark.parametrize("point", POINTS)
-def test_every_point_can_be_stood_at(plugin_folder: PluginFolder, point: str):
+def test_every_hook_point_accepts_a_hook(plugin_folder: PluginFolder, point: str):
     host = plugin_folder.add("all", at(point, lambda *_: None)).host()
     assert host.notices() == ()
     assert [(p, labels) for p, labels in host.order()] == [(point, ["all.<lambda>"])]
 
 
-async def test_an_event_told_from_a_thread_arrives_on_the_loop(plugin_folder: PluginFolder):
+async def test_event_emitted_in_a_thread_arrives_on_the_event_loop(plugin_folder: PluginFolder):
     from dirge_py.types.events import SystemNotice
 
     home = threading.get_ident()
@@ -383,7 +385,7 @@ async def test_an_event_told_from_a_thread_arrives_on_the_loop(plugin_folder: Pl
     assert heard == [home]
 
 
-def test_errors_of_the_plugin_interface_are_for_people():
+def test_plugin_error_is_a_dirge_error():
     from dirge_py.extensions.plugins.registration import PluginError
 
     assert issubclass(PluginError, DirgeError)

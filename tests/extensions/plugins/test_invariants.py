@@ -62,7 +62,9 @@ plugins = st.lists(
 
 @settings(max_examples=40, deadline=None)
 @given(plugins)
-def test_no_plugin_breaks_a_run(hooks: list[tuple[str, str, Any]]) -> None:
+def test_random_plugins_never_break_the_invariants_of_a_run(
+    hooks: list[tuple[str, str, Any]],
+) -> None:
     asyncio.run(one_run(hooks))
 
 

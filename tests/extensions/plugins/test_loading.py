@@ -27,7 +27,7 @@ def states(host: PluginHost) -> dict[str, str]:
     return {plugin.name: plugin.state for plugin in host.report()}
 
 
-def test_files_are_loaded_by_name_and_nothing_is_written_beside_them(plugin_folder: PluginFolder):
+def test_plugin_files_load_in_name_order_without_writing_bytecode(plugin_folder: PluginFolder):
     for name in ("zebra", "ant", "_hidden", ".dot"):
         plugin_folder.write(name, "def register(dirge): dirge.on('turn_start', print)")
     (plugin_folder.folder / "notes.txt").write_text("no plugin")
@@ -60,7 +60,7 @@ def test_files_are_loaded_by_name_and_nothing_is_written_beside_them(plugin_fold
         ("import json\njson.loads('{')\n", ["JSONDecodeError", "odd.py, line 2"]),
     ],
 )
-def test_a_plugin_that_cannot_be_loaded_is_named_with_its_line_and_the_rest_works(
+def test_plugin_that_cannot_load_is_reported_with_line_and_others_load(
     plugin_folder: PluginFolder, source: str, words: list[str]
 ):
     plugin_folder.write("odd", source)
@@ -74,7 +74,7 @@ def test_a_plugin_that_cannot_be_loaded_is_named_with_its_line_and_the_rest_work
     assert states(host) == {"odd": "failed", "well": "on"}
 
 
-def test_what_a_plugin_added_before_it_failed_is_taken_away(plugin_folder: PluginFolder):
+def test_registrations_of_a_plugin_that_fails_to_load_are_removed(plugin_folder: PluginFolder):
     plugin_folder.write(
         "odd",
         """
@@ -92,7 +92,7 @@ def test_what_a_plugin_added_before_it_failed_is_taken_away(plugin_folder: Plugi
     assert (host.hooks(), host.tools(), host.commands(), host.order()) == ([], [], [], [])
 
 
-def test_what_cannot_be_read_is_told(plugin_folder: PluginFolder):
+def test_unreadable_plugin_files_are_reported(plugin_folder: PluginFolder):
     (plugin_folder.folder / "folder.py").mkdir()
     (plugin_folder.folder / "gone.py").symlink_to(plugin_folder.folder / "nothing")
     host = loaded(plugin_folder)
@@ -127,7 +127,7 @@ def test_a_plugin_that_hangs_while_loading_is_skipped(plugin_folder: PluginFolde
     assert host.order() == []
 
 
-def test_case_i05_a_built_in_name_is_refused(plugin_folder: PluginFolder):
+def test_case_i05_plugin_tool_with_a_built_in_name_is_refused(plugin_folder: PluginFolder):
     def register(dirge: Any) -> None:
         @dirge.tool(name="read")
         def read_all(path: str) -> str:
@@ -139,7 +139,7 @@ def test_case_i05_a_built_in_name_is_refused(plugin_folder: PluginFolder):
     assert host.tools() == []
 
 
-def test_two_plugins_cannot_have_one_tool(plugin_folder: PluginFolder):
+def test_tool_name_of_another_plugin_is_refused(plugin_folder: PluginFolder):
     def register(dirge: Any) -> None:
         @dirge.tool
         def lookup(key: str) -> str:
@@ -152,14 +152,16 @@ def test_two_plugins_cannot_have_one_tool(plugin_folder: PluginFolder):
     assert states(host) == {"a": "on", "b": "failed"}
 
 
-def test_one_that_is_not_wanted_is_not_run(plugin_folder: PluginFolder):
+def test_disabled_plugin_is_not_run(plugin_folder: PluginFolder):
     plugin_folder.write("odd", "raise SystemExit('it was run')")
     host = loaded(plugin_folder, off={"odd"}, settings={"odd": {}})
     assert host.notices() == ()
     assert states(host) == {"odd": "off"}
 
 
-def test_settings_reach_their_plugin_and_those_of_none_are_told(plugin_folder: PluginFolder):
+def test_plugin_gets_its_settings_and_unknown_plugin_settings_are_reported(
+    plugin_folder: PluginFolder,
+):
     seen: list[Any] = []
     plugin_folder.add("a", lambda dirge: seen.append((dirge.name, dict(dirge.settings))))
     host = plugin_folder.host(settings={"a": {"n": 1}, "b": {}})
@@ -167,7 +169,7 @@ def test_settings_reach_their_plugin_and_those_of_none_are_told(plugin_folder: P
     assert host.notices() == ("[plugins.b]: there is no such plugin.",)
 
 
-def test_tools_and_commands_cannot_be_added_later(plugin_folder: PluginFolder):
+def test_tools_and_commands_can_only_be_added_in_register(plugin_folder: PluginFolder):
     kept: list[Any] = []
     plugin_folder.add("late", kept.append).host()
     for add in (lambda d: d.tool(print), lambda d: d.command("x", "y", print)):
@@ -198,7 +200,7 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 @pytest.mark.usefixtures("package")
-def test_an_installed_package_brings_plugins_as_module_or_function(plugin_folder: PluginFolder):
+def test_installed_package_provides_plugins_as_module_or_function(plugin_folder: PluginFolder):
     assert {each.name for each in metadata.entry_points(group=discovery.GROUP)} >= {
         "songs",
         "verse",
@@ -211,7 +213,7 @@ def test_an_installed_package_brings_plugins_as_module_or_function(plugin_folder
 
 
 @pytest.mark.usefixtures("package")
-def test_a_file_wins_over_a_package_of_its_name(plugin_folder: PluginFolder):
+def test_plugin_file_overrides_installed_package_of_the_same_name(plugin_folder: PluginFolder):
     path = plugin_folder.write("songs", "def register(dirge): dirge.on('turn_end', print)")
     plugin_folder.found = [*find_files(plugin_folder.folder), *find_installed()]
     host = plugin_folder.host()
@@ -223,7 +225,7 @@ def test_a_file_wins_over_a_package_of_its_name(plugin_folder: PluginFolder):
 # -- what they print
 
 
-def test_what_plugins_print_goes_to_stderr_whoever_they_call(
+def test_output_of_plugins_goes_to_stderr(
     plugin_folder: PluginFolder, monkeypatch: pytest.MonkeyPatch
 ):
     out, err = io.StringIO(), io.StringIO()
@@ -245,7 +247,7 @@ def test_what_plugins_print_goes_to_stderr_whoever_they_call(
     assert err.getvalue() == "importing\nregistering\n['library']\n"
 
 
-def test_stdout_is_split_once(monkeypatch: pytest.MonkeyPatch):
+def test_stdout_is_split_only_once(monkeypatch: pytest.MonkeyPatch):
     out, err = io.StringIO(), io.StringIO()
     monkeypatch.setattr(sys, "stdout", out)
     monkeypatch.setattr(sys, "stderr", err)

@@ -15,24 +15,24 @@ PAGE = (ROOT / "docs" / "plugins.md").read_text(encoding="utf-8")
 EXAMPLES = re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
 
 
-def test_every_hook_and_every_point_around_the_loop_has_its_row() -> None:
+def test_manual_has_a_row_for_every_hook_point() -> None:
     rows = set(re.findall(r"^\| `(\w+)` \| `", PAGE, re.MULTILINE))
     assert rows == {*HOOK_NAMES, *PROMPT_POINTS}
 
 
-def test_everything_that_a_plugin_is_offered_is_described() -> None:
+def test_manual_describes_every_member_of_the_plugin_api() -> None:
     offered = {name for name in vars(PluginApi) if not name.startswith("_")} | {"log"}
     told = set(re.findall(r"`dirge\.(\w+)", PAGE))
     assert offered - {"end_registering"} == told - {"plugins"}
 
 
-def test_every_example_file_is_described() -> None:
+def test_manual_describes_every_example_plugin() -> None:
     files = {path.name for path in (ROOT / "plugins").glob("*.py")}
     assert set(re.findall(r"^\| `(\w+\.py)` \|", PAGE, re.MULTILINE)) == files
 
 
 @pytest.mark.parametrize("source", EXAMPLES)
-def test_the_examples_of_the_page_load(plugin_folder: PluginFolder, source: str) -> None:
+def test_examples_of_the_manual_load(plugin_folder: PluginFolder, source: str) -> None:
     plugin_folder.write("example", source)
     host = loaded(plugin_folder)
     assert host.notices() == ()

@@ -41,7 +41,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ScriptedProject:
     return project
 
 
-async def test_the_commands_of_plugins_are_typed_completed_and_helped_with(
+async def test_plugin_commands_work_on_screen_with_completion_and_help(
     project: ScriptedProject,
 ):
     async with running_app(project) as driver:
@@ -54,7 +54,7 @@ async def test_the_commands_of_plugins_are_typed_completed_and_helped_with(
         assert "/help of a plugin is left out: the name is taken." in driver.text
 
 
-async def test_a_plugin_that_is_off_takes_its_commands_along(project: ScriptedProject):
+async def test_plugins_off_on_screen_removes_the_commands_of_the_plugin(project: ScriptedProject):
     async with running_app(project) as driver:
         await driver.send("/plugins")
         await driver.until(lambda: "greeter.py" in driver.text)
@@ -64,7 +64,9 @@ async def test_a_plugin_that_is_off_takes_its_commands_along(project: ScriptedPr
         await driver.until(lambda: "There is no command /greet." in driver.text)
 
 
-async def test_what_plugins_say_is_shown_and_what_they_print_is_not(project: ScriptedProject):
+async def test_plugin_notices_are_shown_on_screen_and_printed_output_is_not(
+    project: ScriptedProject,
+):
     async with running_app(project) as driver:
         await driver.send("hello")
         await driver.until(lambda: "greeter: looked" in driver.text)
@@ -72,7 +74,7 @@ async def test_what_plugins_say_is_shown_and_what_they_print_is_not(project: Scr
         assert not [word for word in ("loading", "looking") if word in driver.screen]
 
 
-async def test_keys_of_plugins_run_commands_but_take_no_key_away(project: ScriptedProject):
+async def test_plugin_key_bindings_run_commands_but_cannot_replace_enter(project: ScriptedProject):
     async with running_app(project) as driver:
         await driver.pilot.press("f7")
         await driver.until(lambda: "Hello, from afar." in driver.text)
@@ -84,7 +86,7 @@ async def test_keys_of_plugins_run_commands_but_take_no_key_away(project: Script
         await driver.until(lambda: driver.text.count("one, two") == 2)
 
 
-async def test_a_new_session_loads_them_anew(project: ScriptedProject):
+async def test_new_session_reloads_plugins(project: ScriptedProject):
     async with running_app(project) as driver:
         (project.folder.parent / "config" / "plugins" / "greeter.py").unlink()
         await driver.send("/clear")
@@ -94,7 +96,7 @@ async def test_a_new_session_loads_them_anew(project: ScriptedProject):
         await driver.until(lambda: "There is no command /greet." in driver.text)
 
 
-async def test_the_status_line_names_plugins_when_one_failed(project: ScriptedProject):
+async def test_status_line_warns_if_a_plugin_failed(project: ScriptedProject):
     async with running_app(project) as driver:
         assert "! plugins" not in driver.screen
     broken = project.folder.parent / "config" / "plugins" / "broken.py"

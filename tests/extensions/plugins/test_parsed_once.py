@@ -1,4 +1,4 @@
-"""The arguments of a call are parsed once, for all that asks what the call would do."""
+"""The arguments of a call are parsed once, for all checks of what the call would do."""
 
 from pathlib import Path
 
@@ -38,7 +38,7 @@ EDITING = """\
 
 
 @pytest.mark.parametrize(("plugin", "times"), [(COUNTING, 1), (COUNTING + EDITING, 2)])
-async def test_arguments_are_parsed_once_and_again_only_if_a_hook_changed_them(
+async def test_arguments_are_parsed_again_only_if_a_hook_changed_them(
     project: ScriptedProject, tmp_path: Path, plugin: str, times: int
 ) -> None:
     folder = tmp_path / "plugins"
@@ -48,7 +48,7 @@ async def test_arguments_are_parsed_once_and_again_only_if_a_hook_changed_them(
         it.model.will_call("put", path="a.txt").will_call("put", path="b.txt").will_say("done")
         await it.conversation.send("go")
 
-    # The second call counts what asked about the first one after it had run, too.
+    # The count of the second call includes all parses of the first call.
     assert [result.text for result in it.results] == [str(times), str(2 * times)]
 
 
@@ -67,9 +67,7 @@ def appending(tmp_path: Path) -> BoundTool:
     return bound
 
 
-def test_arguments_that_were_changed_in_place_are_what_a_call_claims(
-    appending: BoundTool, tmp_path: Path
-) -> None:
+def test_claims_follow_arguments_changed_in_place(appending: BoundTool, tmp_path: Path) -> None:
     arguments = dict(appending.validate({"path": "a", "lines": []}))
     call = ToolCall(id="1", name="append", arguments=arguments, tool=appending)
     assert call.claims == (Claim("edit", f"{tmp_path}/a"),)
@@ -79,7 +77,7 @@ def test_arguments_that_were_changed_in_place_are_what_a_call_claims(
     assert call.claims == (Claim("edit", f"{tmp_path}/b"),)
 
 
-async def test_a_tool_that_changes_its_arguments_changes_no_equal_call(
+async def test_tool_that_mutates_its_arguments_does_not_affect_an_equal_call(
     appending: BoundTool,
 ) -> None:
     given = {"path": "a", "lines": ["one"]}
@@ -93,7 +91,7 @@ async def test_a_tool_that_changes_its_arguments_changes_no_equal_call(
     assert [result.text for result in results] == ["2", "2"]
 
 
-async def test_what_a_call_got_does_not_change_with_the_models_arguments(
+async def test_validated_arguments_are_independent_of_the_models_arguments(
     appending: BoundTool,
 ) -> None:
     given = {"path": "a", "lines": ["one"]}
@@ -106,7 +104,7 @@ async def test_what_a_call_got_does_not_change_with_the_models_arguments(
 
 
 @pytest.mark.parametrize("arguments", [{"path": 1}, {"lines": []}, {}])
-def test_a_call_whose_tool_cannot_tell_claims_nothing_that_is_known(
+def test_call_with_invalid_arguments_or_unbound_tool_has_no_claims(
     appending: BoundTool, arguments: dict[str, object]
 ) -> None:
     assert ToolCall(id="1", name="append", arguments=arguments, tool=appending).claims is None

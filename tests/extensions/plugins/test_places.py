@@ -74,7 +74,7 @@ def host_for(config: Config) -> PluginHost:
     return load_plugins(config, notify=lambda text: None)
 
 
-def test_case_i07_nothing_of_an_untrusted_project_is_opened(user: Path, tmp_path: Path):
+def test_case_i07_plugins_of_an_untrusted_project_are_not_opened(user: Path, tmp_path: Path):
     plugins = tmp_path / ".dirge" / "plugins"
     plugins.mkdir(parents=True)
     (plugins / "evil.py").write_text("raise SystemExit('it was run')\n")
@@ -86,13 +86,13 @@ def test_case_i07_nothing_of_an_untrusted_project_is_opened(user: Path, tmp_path
     assert [path for path in paths if ".dirge" in path] == []
 
 
-def test_without_plugins_nothing_is_added(user: Path):
+def test_empty_plugin_folder_adds_no_hooks(user: Path):
     host = host_for(settings(user))
     assert not [*host.report(), *host.hooks(RUN), *host.around_tool(RUN), *host.order()]
     assert not isinstance(host, PluginHost)
 
 
-def test_the_settings_of_a_plugin_turn_it_off_or_reach_it(user: Path):
+def test_plugin_settings_can_disable_or_configure_a_plugin(user: Path):
     for name in ("a", "b"):
         (user / "plugins" / f"{name}.py").write_text(
             "def register(dirge): dirge.notify(dirge.settings['say'])\n"
@@ -102,7 +102,7 @@ def test_the_settings_of_a_plugin_turn_it_off_or_reach_it(user: Path):
     assert [plugin.state for plugin in host.report()] == ["on", "off"]
 
 
-def test_the_time_limit_is_a_setting(user: Path):
+def test_plugin_time_limit_comes_from_the_settings(user: Path):
     (user / "plugins" / "slow.py").write_text(
         "import threading\ndef register(dirge): threading.Event().wait()\n"
     )
@@ -110,7 +110,7 @@ def test_the_time_limit_is_a_setting(user: Path):
     assert "it took longer than 0.05 s" in host.notices()[0]
 
 
-def test_no_tool_can_have_the_name_of_any_built_in_one(user: Path):
+def test_plugin_tool_cannot_have_any_built_in_name(user: Path):
     for name in tool_names():
         (user / "plugins" / f"p_{name}.py").write_text(TOOL.replace("lookup", name))
     host = host_for(settings(user))
@@ -128,7 +128,7 @@ def test_no_tool_can_have_the_name_of_any_built_in_one(user: Path):
         ("disabled = ['lookup']", []),
     ],
 )
-def test_the_choice_of_tools_holds_for_those_of_plugins(user: Path, tools: str, offered: list[str]):
+def test_tools_settings_also_select_plugin_tools(user: Path, tools: str, offered: list[str]):
     (user / "plugins" / "a.py").write_text(TOOL)
     config = settings(user, f"[tools]\n{tools}\n")
     assert [tool.name for tool in enabled_tools(config, host_for(config).tools())] == offered

@@ -28,7 +28,7 @@ def register(dirge):
 '''
 
 
-def test_a_plugin_refuses_a_call_and_the_model_reads_why(product: Product) -> None:
+def test_plugin_refuses_a_call_and_the_model_gets_the_reason(product: Product) -> None:
     plugin(
         product,
         "gate",
@@ -50,7 +50,7 @@ def test_a_plugin_refuses_a_call_and_the_model_reads_why(product: Product) -> No
     assert not (product.project / "generated").exists()
 
 
-def test_internal_progress_of_a_tool_is_not_in_json_output(product: Product) -> None:
+def test_internal_tool_progress_is_not_in_json_output(product: Product) -> None:
     plugin(
         product,
         "lookup",
@@ -73,7 +73,7 @@ def test_internal_progress_of_a_tool_is_not_in_json_output(product: Product) -> 
     assert content == [{"type": "text", "text": "half"}]
 
 
-def test_edited_arguments_are_judged_by_the_rules(product: Product) -> None:
+def test_permission_rules_judge_arguments_edited_by_a_plugin(product: Product) -> None:
     """The model's call would be allowed; the plugin's version is not."""
     plugin(
         product,
@@ -93,7 +93,7 @@ def test_edited_arguments_are_judged_by_the_rules(product: Product) -> None:
     assert not (product.project / "a.txt").exists()
 
 
-def test_a_tool_of_a_plugin_is_asked_about_like_any_other(product: Product) -> None:
+def test_plugin_tool_needs_permission_like_other_tools(product: Product) -> None:
     plugin(product, "store", LOOKUP)
     call = ModelReply(calls=[("lookup", {"key": "x"})])
 
@@ -106,7 +106,7 @@ def test_a_tool_of_a_plugin_is_asked_about_like_any_other(product: Product) -> N
 
 
 @pytest.mark.parametrize("output", ["json", "stream-json"])
-def test_what_a_plugin_prints_does_not_reach_the_output(product: Product, output: str) -> None:
+def test_output_of_plugins_is_not_in_json_output(product: Product, output: str) -> None:
     plugin(
         product,
         "loud",
@@ -134,7 +134,7 @@ def test_what_a_plugin_prints_does_not_reach_the_output(product: Product, output
         assert word in result.stderr
 
 
-def test_a_broken_plugin_is_named_and_everything_else_works(product: Product) -> None:
+def test_broken_plugin_is_reported_and_the_run_succeeds(product: Product) -> None:
     path = plugin(product, "broken", "import nowhere_to_be_found\n")
     result = product.will(ModelReply(text="done")).ask("x")
     assert (result.exit_code, result.json["result"]) == (0, "done")
@@ -142,7 +142,7 @@ def test_a_broken_plugin_is_named_and_everything_else_works(product: Product) ->
     assert f"(broken.py, line 1). ({path})" in result.stderr
 
 
-def test_case_i03_a_hook_that_hangs_costs_its_time_and_a_notice(product: Product) -> None:
+def test_case_i03_hook_that_hangs_is_reported_once_and_the_run_succeeds(product: Product) -> None:
     product.configure("[timeouts]\nplugin_hook_s = 0.05\n")
     plugin(
         product,
@@ -159,13 +159,13 @@ def test_case_i03_a_hook_that_hangs_costs_its_time_and_a_notice(product: Product
     assert result.stderr.count("it took longer than 0.05 s") == 1
 
 
-def test_case_i07_the_plugins_of_a_project_are_not_run(product: Product) -> None:
+def test_case_i07_plugins_of_a_project_are_not_run(product: Product) -> None:
     product.file(".dirge/plugins/evil.py", f"open({str(product.base / 'ran')!r}, 'w')\n")
     product.will(ModelReply(text="done")).ask("x")
     assert not (product.base / "ran").exists()
 
 
-def test_a_refused_prompt_is_sent_to_nobody(product: Product) -> None:
+def test_prompt_refused_by_a_plugin_is_not_sent(product: Product) -> None:
     plugin(
         product,
         "check",
@@ -180,7 +180,7 @@ def test_a_refused_prompt_is_sent_to_nobody(product: Product) -> None:
     assert product.service.requests == []
 
 
-def test_the_system_prompt_holds_what_a_plugin_adds(product: Product) -> None:
+def test_system_prompt_contains_the_addition_of_a_plugin(product: Product) -> None:
     plugin(
         product,
         "house",
@@ -193,14 +193,14 @@ def test_the_system_prompt_holds_what_a_plugin_adds(product: Product) -> None:
     assert product.sent()[0]["content"].endswith("Sing in tune.")
 
 
-def test_the_choice_of_tools_knows_those_of_plugins(product: Product) -> None:
+def test_tools_option_can_select_plugin_tools(product: Product) -> None:
     plugin(product, "store", LOOKUP)
     product.will(ModelReply(text="done")).ask("--tools", "read,lookup", "x")
     offered = [tool["function"]["name"] for tool in product.service.requests[-1].json["tools"]]
     assert sorted(offered) == ["lookup", "read"]
 
 
-def test_a_watcher_may_finish_before_the_program_ends(product: Product) -> None:
+def test_event_hook_finishes_before_the_program_ends(product: Product) -> None:
     plugin(
         product,
         "diary",
@@ -220,7 +220,7 @@ def test_a_watcher_may_finish_before_the_program_ends(product: Product) -> None:
     assert (product.base / "diary").read_text() == "Done"
 
 
-def test_a_headless_command_of_a_plugin_runs_in_print_mode(product: Product) -> None:
+def test_headless_plugin_command_runs_in_print_mode(product: Product) -> None:
     plugin(
         product,
         "greet",

@@ -31,7 +31,7 @@ def built(plugin_folder: PluginFolder, **options: Any) -> str:
     return build_prompt(SECTIONS, [plugin_folder.host(**options).edit_prompt])
 
 
-def test_case_a36_a69_each_kind_of_change_is_taken_from_the_first_that_has_it(
+def test_case_a36_a69_each_prompt_change_is_taken_from_the_first_plugin(
     plugin_folder: PluginFolder,
 ):
     plugin_folder.add("a", changing(append="A behind")).add(
@@ -49,7 +49,7 @@ def changing_sections(*changes: dict[str, Any]) -> Register:
     return register
 
 
-def test_e03_texts_come_before_and_after_a_section_by_priority(plugin_folder: PluginFolder):
+def test_e03_texts_are_added_before_and_after_a_section_by_priority(plugin_folder: PluginFolder):
     plugin_folder.add(
         "a",
         changing_sections(
@@ -73,7 +73,7 @@ def test_e03_texts_come_before_and_after_a_section_by_priority(plugin_folder: Pl
     ]
 
 
-def test_e03_sections_are_replaced_and_removed_only_with_leave(plugin_folder: PluginFolder):
+def test_e03_plugin_replaces_sections_only_with_allow_override(plugin_folder: PluginFolder):
     plugin_folder.add(
         "bold",
         changing_sections(
@@ -84,29 +84,31 @@ def test_e03_sections_are_replaced_and_removed_only_with_leave(plugin_folder: Pl
     )
     assert built(plugin_folder) == build_prompt(SECTIONS)
     assert "to replace parts of the prompt set `allow_override = true`" in plugin_folder.notices[0]
-    # Of several changes in the place of a section that with the lowest priority counts.
+    # Of several changes to one section, the one with the lowest priority wins.
     assert built(plugin_folder, settings={"bold": {"allow_override": True}}) == "No rules."
 
 
-def test_e03_an_unknown_section_is_named_and_changes_nothing(plugin_folder: PluginFolder):
+def test_e03_unknown_section_is_reported_and_leaves_the_prompt_unchanged(
+    plugin_folder: PluginFolder,
+):
     plugin_folder.add("a", changing_sections({"name": "ruls", "text": "x"}))
     assert built(plugin_folder) == build_prompt(SECTIONS)
     text = "the system prompt has no section `ruls`. There are: identity, rules."
     assert text in plugin_folder.notices[0]
 
 
-def test_without_plugins_the_prompt_is_the_same(plugin_folder: PluginFolder):
+def test_system_prompt_is_unchanged_without_plugins(plugin_folder: PluginFolder):
     assert built(plugin_folder) == build_prompt(SECTIONS)
 
 
-def test_the_prompt_is_replaced_only_with_leave(plugin_folder: PluginFolder):
+def test_plugin_replaces_the_prompt_only_with_allow_override(plugin_folder: PluginFolder):
     plugin_folder.add("bold", changing(override="Sing."))
     assert built(plugin_folder) == build_prompt(SECTIONS)
     assert "set `allow_override = true` under [plugins.bold]" in plugin_folder.notices[0]
     assert built(plugin_folder, settings={"bold": {"allow_override": True}}) == "Sing."
 
 
-def test_a_hook_sees_the_sections(plugin_folder: PluginFolder):
+def test_before_prompt_build_hook_gets_the_sections(plugin_folder: PluginFolder):
     seen: list[Any] = []
     plugin_folder.add(
         "look", lambda d: d.on("before_prompt_build", lambda sections: seen.append(sections))
@@ -115,7 +117,7 @@ def test_a_hook_sees_the_sections(plugin_folder: PluginFolder):
     assert seen == [tuple(SECTIONS)]
 
 
-async def test_a_coroutine_can_change_the_prompt_while_a_loop_runs(plugin_folder: PluginFolder):
+async def test_async_hook_can_change_the_prompt(plugin_folder: PluginFolder):
     def register(dirge: Any) -> None:
         @dirge.on("before_prompt_build")
         async def change(sections: Any) -> Any:
@@ -126,7 +128,7 @@ async def test_a_coroutine_can_change_the_prompt_while_a_loop_runs(plugin_folder
 
 
 @pytest.mark.parametrize("kind", ["plain", "async", "garbage", "raises", "stops"])
-def test_a_hook_that_fails_leaves_the_prompt_as_it_is(plugin_folder: PluginFolder, kind: str):
+def test_failing_prompt_hook_leaves_the_prompt_unchanged(plugin_folder: PluginFolder, kind: str):
     released = threading.Event()
 
     def register(dirge: Any) -> None:
@@ -157,7 +159,7 @@ async def reason(plugin_folder: PluginFolder, text: str = "hello") -> str | None
     return await check(user_text(text))
 
 
-async def test_a_prompt_is_refused_with_the_words_of_the_first(plugin_folder: PluginFolder):
+async def test_prompt_is_refused_with_the_reason_of_the_first_plugin(plugin_folder: PluginFolder):
     def refusing(words: str) -> Register:
         def register(dirge: Any) -> None:
             @dirge.on("before_prompt")
@@ -171,14 +173,16 @@ async def test_a_prompt_is_refused_with_the_words_of_the_first(plugin_folder: Pl
     assert await reason(plugin_folder, "hello") is None
 
 
-async def test_a_stop_before_a_prompt_gives_its_reason(plugin_folder: PluginFolder):
+async def test_stop_in_before_prompt_refuses_the_prompt_with_its_reason(
+    plugin_folder: PluginFolder,
+):
     plugin_folder.add(
         "a", lambda dirge: dirge.on("before_prompt", lambda message: dirge.stop("enough"))
     )
     assert await reason(plugin_folder) == "enough"
 
 
-async def test_a_check_that_fails_lets_the_prompt_through_with_a_notice(
+async def test_before_prompt_hook_that_hangs_lets_the_prompt_pass_with_a_notice(
     plugin_folder: PluginFolder,
 ):
     async def hangs(message: Any) -> None:
@@ -192,7 +196,7 @@ async def test_a_check_that_fails_lets_the_prompt_through_with_a_notice(
 # -- summaries
 
 
-async def test_the_first_summary_that_says_something_is_taken_before_any_model_is_asked(
+async def test_first_nonempty_plugin_summary_replaces_the_models_summary(
     plugin_folder: PluginFolder,
 ):
     asked: list[tuple[str, int]] = []

@@ -28,7 +28,7 @@ async def lookup(key: Annotated[str, "What to look up."], deep: bool = False) ->
     return f"{key} is {deep}"
 
 
-def test_a_typed_function_is_a_tool_with_its_words_and_schema(
+def test_typed_function_becomes_a_tool_with_description_and_schema(
     plugin_folder: PluginFolder, tmp_path: Path
 ):
     [tool] = tools_of(plugin_folder, tmp_path, lookup)
@@ -40,7 +40,7 @@ def test_a_typed_function_is_a_tool_with_its_words_and_schema(
     assert tool.parameters["required"] == ["key"]
 
 
-def test_it_is_sequential_and_claims_to_be_a_plugin_unless_it_says_otherwise(
+def test_plugin_tool_is_sequential_and_claims_plugin_by_default(
     plugin_folder: PluginFolder, tmp_path: Path
 ):
     [plain] = tools_of(plugin_folder, tmp_path, lookup)
@@ -55,7 +55,9 @@ def test_it_is_sequential_and_claims_to_be_a_plugin_unless_it_says_otherwise(
     assert open_one.claims({"key": "x"}) == [Claim("read", str(tmp_path / "x"))]
 
 
-def test_it_can_limit_and_describe_its_results(plugin_folder: PluginFolder, tmp_path: Path):
+def test_plugin_tool_can_limit_and_describe_its_results(
+    plugin_folder: PluginFolder, tmp_path: Path
+):
     schema = {"type": "string"}
     options: dict[str, Any] = {"max_result_chars": 20_000, "output_schema": schema}
     [tool] = tools_of(plugin_folder, tmp_path, lookup, **options)
@@ -63,7 +65,7 @@ def test_it_can_limit_and_describe_its_results(plugin_folder: PluginFolder, tmp_
 
 
 @pytest.mark.parametrize("kind", ["plain", "async"])
-async def test_it_may_print_and_cannot_end_the_program(
+async def test_plugin_tool_prints_to_stderr_and_cannot_exit_the_program(
     plugin_folder: PluginFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
 ):
     out, err = StringIO(), StringIO()
@@ -88,7 +90,9 @@ async def test_it_may_print_and_cannot_end_the_program(
     assert (out.getvalue(), err.getvalue()) == ("", "bye\n")
 
 
-async def test_one_whose_plugin_was_turned_off_says_so(plugin_folder: PluginFolder, tmp_path: Path):
+async def test_tool_of_a_plugin_that_was_turned_off_returns_an_error(
+    plugin_folder: PluginFolder, tmp_path: Path
+):
     tools = tools_of(plugin_folder, tmp_path, lookup)
     host = plugin_folder.host()
     [tool] = Toolbox(

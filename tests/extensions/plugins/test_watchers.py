@@ -1,4 +1,4 @@
-"""Plugins that watch events delay nothing, and their failures stay their own."""
+"""Event hooks of plugins don't delay a run, and their failures don't affect it."""
 
 import asyncio
 import logging
@@ -13,7 +13,7 @@ from dirge_py.types.outcomes import Done
 from tests.support.plugins import SHORT_S, PluginFolder, run_with
 
 
-async def test_case_a68_a_run_waits_for_no_watcher(
+async def test_case_a68_run_does_not_wait_for_event_hooks(
     plugin_folder: PluginFolder, caplog: pytest.LogCaptureFixture
 ):
     heard: list[str] = []
@@ -47,7 +47,7 @@ async def test_case_a68_a_run_waits_for_no_watcher(
     )
 
 
-async def test_a_plugin_hears_events_in_order_wherever_it_stands(plugin_folder: PluginFolder):
+async def test_event_hooks_get_events_in_order(plugin_folder: PluginFolder):
     heard: list[str] = []
 
     def register(dirge: Any) -> None:
@@ -69,7 +69,7 @@ async def test_a_plugin_hears_events_in_order_wherever_it_stands(plugin_folder: 
     assert heard == ["agent_start", *turn, *turn, "turn_start", "turn_end", "agent_end"]
 
 
-async def test_a_watcher_cannot_stop_a_run(plugin_folder: PluginFolder):
+async def test_event_hook_cannot_stop_a_run(plugin_folder: PluginFolder):
     host = plugin_folder.add(
         "watch", lambda d: d.on("turn_start", lambda e: d.stop("enough"))
     ).host()
@@ -79,7 +79,7 @@ async def test_a_watcher_cannot_stop_a_run(plugin_folder: PluginFolder):
     assert "a run cannot be stopped from here" in plugin_folder.notices[0]
 
 
-async def test_a_slow_watcher_misses_pieces_and_nothing_else(plugin_folder: PluginFolder):
+async def test_slow_event_hook_misses_only_message_deltas(plugin_folder: PluginFolder):
     """More deltas arrive than the queue holds; the end of the message still arrives."""
     may_go_on = asyncio.Event()
     heard: list[str] = []
