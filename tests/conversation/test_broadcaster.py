@@ -38,7 +38,7 @@ from tests.support.project import ScriptedProject
 TEXT = "".join(f"{number} " for number in range(2000))
 
 
-def impatient(conversation: Conversation, clock: FakeClock) -> None:
+def use_clock(conversation: Conversation, clock: FakeClock) -> None:
     """Make the conversation use this clock."""
     patience = BackpressurePolicy(clock=clock, sleep=clock.sleep)
     conversation._deps = replace(
@@ -46,7 +46,7 @@ def impatient(conversation: Conversation, clock: FakeClock) -> None:
     )
 
 
-def looks(project: ScriptedProject, times: int) -> None:
+def script_reads(project: ScriptedProject, times: int) -> None:
     """Script a model that reads repeatedly, and allow it."""
     project.configure("[loop.storm]\nenabled = false\n")
     for _ in range(times):
@@ -71,28 +71,28 @@ async def until_detached(stream: EventStream) -> tuple[list[LoopEvent], Detached
     return got, caught.value
 
 
-async def somebody_waits(clock: FakeClock) -> None:
+async def until_run_waits(clock: FakeClock) -> None:
     async with asyncio.timeout(30):
         while not clock.sleepers:  # noqa: ASYNC110 - the loop under test sets no event for it
             await asyncio.sleep(0)
 
 
-def a_long_run(project: ScriptedProject) -> None:
+def script_long_run(project: ScriptedProject) -> None:
     """6,000 or more deltas, then 75 calls: 300 events."""
     project.configure("[loop.storm]\nenabled = false\n")
     project.model.will(Reply(text=TEXT, chunk_chars=1, calls=[("list_dir", {"path": "."})] * 75))
     project.model.will_say("done")
 
 
-async def test_a64_a_stuck_reader_costs_one_wait_and_the_other_gets_everything(
+async def test_a64_stalled_reader_delays_the_run_once_and_others_get_every_event(
     project: ScriptedProject, caplog: Any
 ) -> None:
-    a_long_run(project)
+    script_long_run(project)
     clock = FakeClock(is_eager=True)
     assert len(TEXT) > 6000
 
     async with project.open() as conversation:
-        impatient(conversation, clock)
+        use_clock(conversation, clock)
         recorder = EventRecorder()
         conversation.subscribe(recorder)
         run = conversation.send("go")
@@ -122,14 +122,14 @@ async def _read_until_detached(stuck: EventStream, events: list[LoopEvent]) -> N
     assert f"records after {end.after_seq}" in end.hint
 
 
-async def test_a_detached_reader_is_told_the_last_record_it_heard_of(
+async def test_detached_reader_gets_the_seq_of_its_last_journal_record(
     project: ScriptedProject,
 ) -> None:
-    looks(project, 60)
+    script_reads(project, 60)
     project.model.will_say("done")
 
     async with project.open() as conversation:
-        impatient(conversation, FakeClock(is_eager=True))
+        use_clock(conversation, FakeClock(is_eager=True))
         stored: list[int] = []
         conversation.subscribe(lambda event: stored.append(conversation.journal_seq or 0))
         run = conversation.send("go")
@@ -140,7 +140,7 @@ async def test_a_detached_reader_is_told_the_last_record_it_heard_of(
     assert end.after_seq == max(stored[: len(got)])
 
 
-async def test_a105_nothing_is_lost_on_one_who_reads_only_after_the_end(
+async def test_a105_reader_that_starts_after_the_run_gets_every_event(
     project: ScriptedProject,
 ) -> None:
     project.model.will(Reply(text="x" * 500, chunk_chars=1))
@@ -154,12 +154,12 @@ async def test_a105_nothing_is_lost_on_one_who_reads_only_after_the_end(
     assert_event_grammar(events)
 
 
-async def test_a63_nobody_reads_or_all_leave_and_the_run_is_whole(project: ScriptedProject) -> None:
-    a_long_run(project)
+async def test_a63_run_is_complete_without_readers(project: ScriptedProject) -> None:
+    script_long_run(project)
     clock = FakeClock()
 
     async with project.open() as conversation:
-        impatient(conversation, clock)
+        use_clock(conversation, clock)
         run = conversation.send("go")
         readers = [run.events() for _ in range(3)]
         assert await anext(readers[0])
@@ -174,12 +174,12 @@ async def test_a63_nobody_reads_or_all_leave_and_the_run_is_whole(project: Scrip
         assert list(conversation.messages) == history
 
 
-async def test_a_reader_that_breaks_off_is_forgotten_at_once(project: ScriptedProject) -> None:
-    a_long_run(project)
+async def test_reader_that_stops_reading_does_not_delay_the_run(project: ScriptedProject) -> None:
+    script_long_run(project)
     clock = FakeClock()
 
     async with project.open() as conversation:
-        impatient(conversation, clock)
+        use_clock(conversation, clock)
         run = conversation.send("go")
         async for event in run.events():
             if isinstance(event, TurnStart):
@@ -189,20 +189,20 @@ async def test_a_reader_that_breaks_off_is_forgotten_at_once(project: ScriptedPr
     assert clock.slept == []
 
 
-async def test_a_slow_reader_holds_the_run_back_and_misses_nothing(
+async def test_slow_reader_pauses_the_run_and_gets_every_event(
     project: ScriptedProject,
 ) -> None:
-    looks(project, 60)
+    script_reads(project, 60)
     project.model.will_say("done")
     clock = FakeClock()
 
     async with project.open() as conversation:
-        impatient(conversation, clock)
+        use_clock(conversation, clock)
         recorder = EventRecorder()
         conversation.subscribe(recorder)
         run = conversation.send("go")
         stream = run.events()
-        await somebody_waits(clock)
+        await until_run_waits(clock)
         held_at = len(recorder.events)
         for _ in range(20):
             await asyncio.sleep(0)
@@ -212,23 +212,23 @@ async def test_a_slow_reader_holds_the_run_back_and_misses_nothing(
         assert isinstance(await run, Done)
 
 
-async def test_an_abort_does_not_wait_for_a_reader(project: ScriptedProject) -> None:
-    a_long_run(project)
+async def test_abort_does_not_wait_for_a_reader(project: ScriptedProject) -> None:
+    script_long_run(project)
     clock = FakeClock()
 
     async with project.open() as conversation:
-        impatient(conversation, clock)
+        use_clock(conversation, clock)
         run = conversation.send("go")
         stuck = run.events()
-        await somebody_waits(clock)
+        await until_run_waits(clock)
         run.abort()
         assert await run == Cancelled(reason="user")
 
     assert await anext(stuck)
 
 
-async def test_one_who_comes_late_hears_what_follows(project: ScriptedProject) -> None:
-    looks(project, 40)
+async def test_late_reader_gets_only_later_events(project: ScriptedProject) -> None:
+    script_reads(project, 40)
     project.model.will_say("done")
     late: list[EventStream] = []
 
@@ -249,7 +249,7 @@ async def test_one_who_comes_late_hears_what_follows(project: ScriptedProject) -
     assert text_of(events) == "done"
 
 
-async def test_a_raising_sink_leaves_one_line_and_the_run_goes_on(
+async def test_failing_event_sink_is_removed_with_one_log_line(
     project: ScriptedProject, caplog: Any
 ) -> None:
     """A68 for sinks, which are never awaited."""
@@ -271,7 +271,7 @@ async def test_a_raising_sink_leaves_one_line_and_the_run_goes_on(
     ]
 
 
-async def test_progress_of_one_call_is_told_by_its_last_word() -> None:
+async def test_progress_updates_of_one_call_are_merged_to_the_last() -> None:
     boxes = EventBroadcaster()
     stream = boxes.subscribe()
     for number in range(3 * CAPACITY):
@@ -287,7 +287,7 @@ async def test_progress_of_one_call_is_told_by_its_last_word() -> None:
     assert event.partial_result.text == f"{3 * CAPACITY - 1}"
 
 
-async def test_a_mailbox_never_holds_more_than_its_most() -> None:
+async def test_event_queue_is_limited_to_its_maximum() -> None:
     boxes = EventBroadcaster()
     stream = boxes.subscribe()
     for number in range(3 * MAX_ENTRIES):
@@ -297,14 +297,14 @@ async def test_a_mailbox_never_holds_more_than_its_most() -> None:
     assert got == [TurnStart(turn=number) for number in range(MAX_ENTRIES)]
 
 
-async def test_readers_that_are_stuck_together_wait_together() -> None:
+async def test_several_stalled_readers_delay_the_run_only_once() -> None:
     clock = FakeClock()
     boxes = EventBroadcaster(BackpressurePolicy(clock=clock, sleep=clock.sleep))
     stuck = [boxes.subscribe(), boxes.subscribe()]
     for number in range(CAPACITY):
         boxes.put(TurnStart(turn=number))
     waits = [asyncio.ensure_future(boxes.wait_for_capacity()) for _ in range(5)]
-    await somebody_waits(clock)
+    await until_run_waits(clock)
     clock.advance(30.0)
     await asyncio.gather(*waits)
 
@@ -328,7 +328,7 @@ UPDATES = st.lists(
 
 @settings(max_examples=size(25, 60), deadline=None)
 @given(UPDATES, st.lists(st.booleans(), max_size=60))
-async def test_merging_changes_neither_order_nor_text(events: list[Any], reads: list[bool]) -> None:
+async def test_merging_updates_keeps_order_and_text(events: list[Any], reads: list[bool]) -> None:
     boxes = EventBroadcaster()
     stream = boxes.subscribe()
     got: list[Any] = []

@@ -14,7 +14,9 @@ from dirge_py.types.questions import PermissionAnswer
 from tests.support.project import ScriptedProject, on_first
 
 
-async def test_a_model_switched_in_mid_run_answers_the_next_turn(project: ScriptedProject) -> None:
+async def test_model_changed_during_a_run_is_used_for_the_next_turn(
+    project: ScriptedProject,
+) -> None:
     project.model.will_call("list_dir", path=".").will_say("Empty.")
 
     async with project.open() as conversation:
@@ -36,7 +38,7 @@ async def test_a_model_switched_in_mid_run_answers_the_next_turn(project: Script
     ]
 
 
-async def test_an_unknown_model_changes_nothing(project: ScriptedProject) -> None:
+async def test_unknown_model_is_refused_and_the_model_stays(project: ScriptedProject) -> None:
     async with project.open() as conversation:
         with pytest.raises(ConfigError):
             conversation.settings.set_model("fakee/gpt-4.1")
@@ -44,7 +46,7 @@ async def test_an_unknown_model_changes_nothing(project: ScriptedProject) -> Non
         assert conversation.settings.model == "fake/gpt-4o"
 
 
-async def test_every_configured_model_is_a_choice(project: ScriptedProject) -> None:
+async def test_models_lists_every_configured_model(project: ScriptedProject) -> None:
     async with project.open() as conversation:
         choices = conversation.settings.models()
 
@@ -52,7 +54,7 @@ async def test_every_configured_model_is_a_choice(project: ScriptedProject) -> N
     assert all(choice.window_tokens > 0 and choice.price for choice in choices)
 
 
-async def test_a_mode_holds_from_the_next_call_on(project: ScriptedProject) -> None:
+async def test_mode_changed_during_a_run_applies_to_the_next_call(project: ScriptedProject) -> None:
     project.model.will_call("bash", command="touch a").will_call("bash", command="touch b")
     project.model.will_say("done")
 
@@ -66,7 +68,7 @@ async def test_a_mode_holds_from_the_next_call_on(project: ScriptedProject) -> N
     assert (project.folder / "b").exists()
 
 
-async def test_a_grant_for_the_session_is_asked_for_once_and_ends_with_it(
+async def test_session_grant_asks_once_and_ends_with_the_session(
     project: ScriptedProject,
 ) -> None:
     project.user.answer = PermissionAnswer(effect="allow", remember="session")
@@ -87,7 +89,7 @@ async def test_a_grant_for_the_session_is_asked_for_once_and_ends_with_it(
     assert len(project.user.asked) == 2
 
 
-async def test_grants_that_are_not_carried_over_are_told_once(project: ScriptedProject) -> None:
+async def test_dropped_session_grants_are_reported_once(project: ScriptedProject) -> None:
     project.model.will_say("ok")
     async with project.open() as conversation:
         await conversation.send("x")
@@ -106,7 +108,9 @@ async def test_grants_that_are_not_carried_over_are_told_once(project: ScriptedP
     assert received == [[f"2 rules you allowed for the session are not carried over: {left}."], []]
 
 
-async def test_a_fork_goes_its_own_way_and_leaves_decisions_only(project: ScriptedProject) -> None:
+async def test_fork_adds_only_decision_records_to_its_parents_journal(
+    project: ScriptedProject,
+) -> None:
     project.model.will_say("one").will_call("bash", command="touch a").will_say("two")
     project.user.answer = PermissionAnswer(effect="allow")
 
@@ -121,7 +125,7 @@ async def test_a_fork_goes_its_own_way_and_leaves_decisions_only(project: Script
         assert len(conversation.messages) == 2
         assert len(fork.messages) == 6
         assert_balanced(fork.messages)
-        # What it was allowed is for the person to look up in the session they see.
+        # Permission decisions of a fork are stored in the journal of its parent.
         added = project.journal.read_bytes().removeprefix(before).splitlines()
         assert [json.loads(line)["type"] for line in added] == ["decision"]
         assert (project.folder / "a").exists()
@@ -130,7 +134,7 @@ async def test_a_fork_goes_its_own_way_and_leaves_decisions_only(project: Script
 MODES: tuple[Mode, ...] = ("plan", "standard")
 
 
-async def test_what_a_session_allows_or_not_holds_in_its_forks_alone(
+async def test_grants_and_mode_of_a_session_apply_to_its_forks_only(
     project: ScriptedProject,
 ) -> None:
     project.model.will_say("one")
@@ -152,7 +156,7 @@ async def test_what_a_session_allows_or_not_holds_in_its_forks_alone(
     assert len(project.user.asked) == 1
 
 
-async def test_a_fork_may_be_given_less(project: ScriptedProject) -> None:
+async def test_fork_can_have_fewer_tools_and_another_model(project: ScriptedProject) -> None:
     project.model.will_say("one")
     for _ in range(3):
         project.model.will_call("list_dir", path=".")
@@ -170,7 +174,7 @@ async def test_a_fork_may_be_given_less(project: ScriptedProject) -> None:
     assert fork.settings.model == "fake/gpt-4.1"
 
 
-async def test_why_asks_the_engine_of_this_conversation(project: ScriptedProject) -> None:
+async def test_why_uses_the_permission_engine_of_the_conversation(project: ScriptedProject) -> None:
     async with project.open() as conversation:
         before = conversation.settings.why("bash", "make").effect
         conversation.settings.add_grant("execute:make")
@@ -180,7 +184,7 @@ async def test_why_asks_the_engine_of_this_conversation(project: ScriptedProject
     assert project.user.asked == []
 
 
-async def test_a_comment_with_a_denial_reaches_the_model(project: ScriptedProject) -> None:
+async def test_denial_comment_is_sent_to_the_model(project: ScriptedProject) -> None:
     project.user.answer = PermissionAnswer(effect="deny", comment="use make instead")
     project.model.will_call("bash", command="touch a").will_say("ok")
 

@@ -12,7 +12,7 @@ from dirge_py.types.questions import PermissionAnswer
 from tests.support.project import ScriptedProject
 
 
-async def test_a_run_that_waits_is_told_as_its_file_would_be(
+async def test_continuation_in_memory_equals_the_stored_continuation(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     project = ScriptedProject(tmp_path)

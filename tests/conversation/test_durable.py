@@ -85,7 +85,7 @@ async def heard(stream: AsyncIterator[StreamEvent]) -> list[StreamEvent]:
     return [event async for event in stream]
 
 
-async def test_a83_an_activity_is_tried_three_times_after_one_and_two_seconds() -> None:
+async def test_a83_activity_is_tried_three_times_with_backoff() -> None:
     clock = FakeClock(is_eager=True)
     proceed, tries = failing(ProviderError("down", kind="server"))
 
@@ -98,7 +98,7 @@ async def test_a83_an_activity_is_tried_three_times_after_one_and_two_seconds() 
     assert clock.slept == [1, 2]
 
 
-async def test_a83_a_failure_that_is_not_retryable_is_the_last_one() -> None:
+async def test_a83_failure_that_is_not_retryable_is_not_retried() -> None:
     clock = FakeClock(is_eager=True)
     proceed, tries = failing(ProviderError("who are you", kind="auth"))
 
@@ -110,7 +110,7 @@ async def test_a83_a_failure_that_is_not_retryable_is_the_last_one() -> None:
     assert (len(tries), clock.slept) == (1, [])
 
 
-async def test_what_may_change_something_is_never_tried_again() -> None:
+async def test_unsafe_tool_call_is_never_retried() -> None:
     proceed, tries = failing(ProviderError("down", kind="server"), times=1)
 
     with pytest.raises(ActivityFailed):
@@ -119,14 +119,14 @@ async def test_what_may_change_something_is_never_tried_again() -> None:
     assert len(tries) == 1
 
 
-async def test_words_for_the_model_keep_their_type() -> None:
+async def test_tool_failed_error_keeps_its_type() -> None:
     proceed, _ = failing(ToolFailed("read it first"))
 
     with pytest.raises(ToolFailed, match="read it first"):
         await LocalDurable().execute_tool(CALL, proceed, replay="safe", options=RETRIES)
 
 
-async def test_a_try_that_takes_too_long_fails_as_timeout() -> None:
+async def test_activity_over_its_time_limit_fails_as_timeout() -> None:
     async def forever() -> LoopToolResult:
         await asyncio.Event().wait()
         raise AssertionError
@@ -140,13 +140,13 @@ async def test_a_try_that_takes_too_long_fails_as_timeout() -> None:
 
 
 @given(st.integers(1, 40))
-def test_a_wait_never_exceeds_its_bound(failures: int) -> None:
+def test_retry_wait_never_exceeds_max_interval(failures: int) -> None:
     waits = [RetryPolicy(max_interval_s=30).wait_s(count) for count in range(1, failures + 1)]
     assert waits == sorted(waits)
     assert max(waits) <= 30
 
 
-async def test_a_model_is_asked_again_only_while_nothing_of_it_was_seen() -> None:
+async def test_model_call_is_retried_only_before_its_first_event() -> None:
     clock = FakeClock(is_eager=True)
     down = StreamError(ProviderError("down", kind="server"))
     durable = LocalDurable(sleep=clock.sleep)
@@ -163,7 +163,7 @@ async def test_a_model_is_asked_again_only_while_nothing_of_it_was_seen() -> Non
     assert len(begun) == 1
 
 
-async def test_a_silent_answer_ends_with_an_error_and_a_long_one_does_not() -> None:
+async def test_silent_stream_ends_with_an_error_after_the_heartbeat_limit() -> None:
     closed = []
 
     async def silent() -> AsyncIterator[StreamEvent]:
@@ -182,7 +182,7 @@ async def test_a_silent_answer_ends_with_an_error_and_a_long_one_does_not() -> N
     assert closed == [True]
 
 
-async def test_a81_a_signal_is_waited_for_only_so_long(tmp_path: Path) -> None:
+async def test_a81_wait_for_signal_returns_none_after_its_timeout(tmp_path: Path) -> None:
     clock = FakeClock(is_eager=True)
     durable = LocalDurable(signals=SignalBox(tmp_path / "signals"), sleep=clock.sleep)
 
@@ -190,7 +190,7 @@ async def test_a81_a_signal_is_waited_for_only_so_long(tmp_path: Path) -> None:
     assert sum(clock.slept) == pytest.approx(5)
 
 
-async def test_a81_a_signal_from_another_process_arrives_once(tmp_path: Path) -> None:
+async def test_a81_signal_from_another_process_arrives_once(tmp_path: Path) -> None:
     box = SignalBox(tmp_path / "signals")
     log = Log()
     durable = LocalDurable(log=log, signals=box)
@@ -209,7 +209,7 @@ async def test_a81_a_signal_from_another_process_arrives_once(tmp_path: Path) ->
     assert os.listdir(tmp_path / "signals") == []
 
 
-async def test_a_signal_recorded_before_a_crash_is_not_handed_over_again(tmp_path: Path) -> None:
+async def test_recorded_signal_is_not_delivered_again_after_a_crash(tmp_path: Path) -> None:
     box = SignalBox(tmp_path / "signals")
     first, second = box.send("go", 1), box.send("go", 2)
     durable = LocalDurable(signals=box, received=lambda: [first.id])
@@ -219,7 +219,7 @@ async def test_a_signal_recorded_before_a_crash_is_not_handed_over_again(tmp_pat
     assert second.id > first.id
 
 
-def test_a_signal_has_a_name_and_an_end(tmp_path: Path) -> None:
+def test_signal_with_invalid_name_or_too_large_payload_is_refused(tmp_path: Path) -> None:
     box = SignalBox(tmp_path / "signals")
     for name in ("", "../x", "a b", "x" * 65):
         with pytest.raises(UsageError):
@@ -229,7 +229,7 @@ def test_a_signal_has_a_name_and_an_end(tmp_path: Path) -> None:
     assert not (tmp_path / "signals").exists()
 
 
-def test_what_is_no_signal_is_passed_over(tmp_path: Path) -> None:
+def test_files_that_are_not_signals_are_skipped(tmp_path: Path) -> None:
     folder = tmp_path / "signals"
     box = SignalBox(folder)
     box.send("x", 1)
@@ -242,7 +242,7 @@ def test_what_is_no_signal_is_passed_over(tmp_path: Path) -> None:
     assert [signal.payload for signal in box.waiting()] == [1]
 
 
-async def test_the_seams_hand_every_call_to_the_engine() -> None:
+async def test_model_and_tool_calls_go_through_the_durable_engine() -> None:
     received: list[str] = []
 
     class Engine(LocalDurable):

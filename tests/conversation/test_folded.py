@@ -1,4 +1,4 @@
-"""Showing and undoing compactions, also after a restart."""
+"""Showing and undoing compactions, before and after a restart."""
 
 import json
 
@@ -11,7 +11,7 @@ from tests.support.project import ScriptedProject
 LONG = "The answer is long. " * 200
 
 
-async def talked(project: ScriptedProject, conversation: Conversation) -> None:
+async def hold_five_exchanges(project: ScriptedProject, conversation: Conversation) -> None:
     project.model.will_call("todo", items=[{"id": "1", "text": "keep this", "status": "done"}])
     project.model.will_say(LONG)
     await conversation.send("first question")
@@ -24,11 +24,11 @@ def sent(project: ScriptedProject) -> str:
     return json.dumps([str(message) for message in project.model.seen[-1].messages])
 
 
-async def test_a_compaction_is_looked_at_mended_and_taken_back_across_restarts(
+async def test_compaction_can_be_viewed_edited_and_undone_after_a_restart(
     project: ScriptedProject,
 ) -> None:
     async with project.open() as conversation:
-        await talked(project, conversation)
+        await hold_five_exchanges(project, conversation)
         project.model.will_say(GOOD)
         assert await conversation.compact() is not None
         recorder = EventRecorder()
@@ -56,11 +56,13 @@ async def test_a_compaction_is_looked_at_mended_and_taken_back_across_restarts(
         assert sent(project).count(LONG.strip()) == 5
 
 
-async def test_instruction_files_are_read_anew_after_a_compaction(project: ScriptedProject) -> None:
+async def test_instruction_files_are_read_again_after_a_compaction(
+    project: ScriptedProject,
+) -> None:
     rules = project.folder / "AGENTS.md"
     rules.write_text("Use tabs.")
     async with project.open() as conversation:
-        await talked(project, conversation)
+        await hold_five_exchanges(project, conversation)
         rules.write_text("Use spaces.")
         project.model.will_say("Still.")
         await conversation.send("before")

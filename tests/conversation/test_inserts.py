@@ -13,7 +13,7 @@ from tests.support.project import ScriptedProject, on_first
 RAN = user_text("The person ran `make` (exit 1):\nno rule", "shell")
 
 
-async def test_an_insert_is_stored_at_once_and_in_the_next_request(
+async def test_insert_is_stored_immediately_and_sent_with_the_next_request(
     project: ScriptedProject,
 ) -> None:
     project.model.will_say("hello").will_say("There is no rule.")
@@ -30,7 +30,7 @@ async def test_an_insert_is_stored_at_once_and_in_the_next_request(
     assert len(project.model.seen) == 2
 
 
-async def test_an_insert_survives_a_resume_and_is_no_prompt_to_go_back_to(
+async def test_insert_is_kept_on_resume_and_is_not_an_undo_point(
     project: ScriptedProject,
 ) -> None:
     project.model.will_say("hello")
@@ -45,7 +45,7 @@ async def test_an_insert_survives_a_resume_and_is_no_prompt_to_go_back_to(
         assert (moved.text, list(conversation.messages)) == ("hi", [])
 
 
-async def test_going_back_before_a_later_prompt_keeps_the_insert(project: ScriptedProject) -> None:
+async def test_undo_of_a_later_prompt_keeps_the_insert(project: ScriptedProject) -> None:
     project.model.will_say("hello").will_say("I see.")
     async with project.open() as conversation:
         await conversation.send("hi")
@@ -56,7 +56,7 @@ async def test_going_back_before_a_later_prompt_keeps_the_insert(project: Script
         assert conversation.messages[-1] == RAN
 
 
-async def test_during_a_run_an_insert_enters_at_the_next_boundary(project: ScriptedProject) -> None:
+async def test_insert_during_a_run_enters_before_the_next_turn(project: ScriptedProject) -> None:
     project.model.will_call("list_dir", path=".").will_say("I saw it.")
     putting: list[asyncio.Task[None]] = []
 
@@ -73,7 +73,7 @@ async def test_during_a_run_an_insert_enters_at_the_next_boundary(project: Scrip
     assert project.prompts_of_call() == ["start", RAN.text]
 
 
-async def test_what_comes_with_the_last_answer_is_stored_and_makes_no_further_turn(
+async def test_insert_during_the_last_answer_is_stored_without_another_turn(
     project: ScriptedProject,
 ) -> None:
     from_model: list[LoopEvent] = []
@@ -96,7 +96,7 @@ async def test_what_comes_with_the_last_answer_is_stored_and_makes_no_further_tu
     ]
 
 
-async def test_while_a_call_is_open_an_insert_waits(project: ScriptedProject) -> None:
+async def test_insert_waits_until_open_calls_have_results(project: ScriptedProject) -> None:
     project.model.will_call("list_dir", path=".").will_say("I saw it.")
 
     async with project.open() as conversation:
@@ -109,7 +109,7 @@ async def test_while_a_call_is_open_an_insert_waits(project: ScriptedProject) ->
         assert RAN in conversation.messages
 
 
-async def test_a_session_that_is_only_looked_at_takes_no_insert(project: ScriptedProject) -> None:
+async def test_read_only_session_refuses_inserts(project: ScriptedProject) -> None:
     project.model.will_say("hello")
     async with project.open() as conversation:
         await conversation.send("hi")

@@ -20,7 +20,7 @@ def outcomes(messages: Any) -> list[str]:
     return [m.details["outcome"] for m in messages if isinstance(m, ToolResultMessage)]
 
 
-async def test_hooks_given_for_one_run_are_asked_before_permission(
+async def test_hooks_of_a_single_run_are_called_before_the_permission_check(
     project: ScriptedProject,
 ) -> None:
     project.configure(DENIED)
@@ -37,7 +37,7 @@ async def test_hooks_given_for_one_run_are_asked_before_permission(
     assert not (project.folder / "a").exists()
 
 
-async def test_a_call_that_a_hook_deferred_is_judged_once_somebody_allowed_it(
+async def test_call_deferred_by_a_hook_still_needs_permission_after_approval(
     project: ScriptedProject,
 ) -> None:
     project.configure(DENIED)
@@ -55,7 +55,7 @@ async def test_a_call_that_a_hook_deferred_is_judged_once_somebody_allowed_it(
 
 
 @pytest.mark.parametrize("is_allowed", [True, False])
-async def test_a_decision_is_about_one_call_and_not_about_a_later_one_with_its_id(
+async def test_decision_does_not_apply_to_a_later_call_with_the_same_id(
     project: ScriptedProject, is_allowed: bool
 ) -> None:
     """Some services restart their ids in every answer."""

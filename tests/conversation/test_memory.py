@@ -1,4 +1,4 @@
-"""Memory gets every run once, before the end of the run is emitted."""
+"""Memory syncs every run once, before the run emits its end."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -80,7 +80,7 @@ async def open_conversation(
         await conversation.close()
 
 
-async def test_a42_memory_is_read_before_the_first_turn_and_told_before_the_end(
+async def test_a42_memory_is_prefetched_before_first_turn_and_synced_before_the_end(
     project: ScriptedProject,
 ) -> None:
     project.model.will_call("list_dir", path=".").will_say("done")
@@ -99,7 +99,7 @@ async def test_a42_memory_is_read_before_the_first_turn_and_told_before_the_end(
         assert tuple(memory.synced[0]) == tuple(conversation.messages)
 
 
-async def test_each_run_is_told_once_with_what_it_said(project: ScriptedProject) -> None:
+async def test_memory_sync_runs_once_per_run_with_its_messages(project: ScriptedProject) -> None:
     project.model.will_say("one").will_say("two")
 
     async with open_conversation(project) as (conversation, memory, _):
@@ -110,7 +110,7 @@ async def test_each_run_is_told_once_with_what_it_said(project: ScriptedProject)
         assert [len(said) for said in memory.synced] == [2, 2]
 
 
-async def test_a_run_that_never_began_is_told_too(project: ScriptedProject) -> None:
+async def test_memory_sync_runs_for_a_run_blocked_by_a_guardrail(project: ScriptedProject) -> None:
     project.configure('[[guardrail]]\non = "input"\npattern = "forbidden"\naction = "trip"\n')
 
     async with open_conversation(project) as (conversation, memory, events):
@@ -120,7 +120,7 @@ async def test_a_run_that_never_began_is_told_too(project: ScriptedProject) -> N
         assert isinstance(events[-1], AgentEnd)
 
 
-async def test_an_aborted_and_a_failed_run_are_told_once(project: ScriptedProject) -> None:
+async def test_memory_sync_runs_once_for_aborted_and_failed_runs(project: ScriptedProject) -> None:
     async with open_conversation(project) as (conversation, memory, events):
         conversation.subscribe(on_first(TurnStart, conversation.abort))
         assert isinstance(await conversation.send("x"), Cancelled)
@@ -132,7 +132,7 @@ async def test_an_aborted_and_a_failed_run_are_told_once(project: ScriptedProjec
         assert isinstance(events[-1], AgentEnd)
 
 
-async def test_a_run_that_rests_between_turns_is_told_when_it_is_over(
+async def test_memory_sync_of_single_turns_runs_after_the_last_turn(
     project: ScriptedProject,
 ) -> None:
     project.model.will_call("list_dir", path=".").will_say("done")
@@ -147,7 +147,7 @@ async def test_a_run_that_rests_between_turns_is_told_when_it_is_over(
         assert isinstance(memory.synced[0][0], UserMessage)
 
 
-async def test_a_run_that_waits_for_a_yes_is_not_over(project: ScriptedProject) -> None:
+async def test_memory_sync_waits_while_a_call_awaits_confirmation(project: ScriptedProject) -> None:
     project.model.will_call("bash", command="touch a")
     project.user.answer = PermissionAnswer(effect="defer")
 
@@ -157,7 +157,7 @@ async def test_a_run_that_waits_for_a_yes_is_not_over(project: ScriptedProject) 
 
 
 @pytest.mark.parametrize("fails", [True, False])
-async def test_what_goes_wrong_is_a_notice_before_the_end(
+async def test_memory_sync_failure_is_a_notice_before_agent_end(
     project: ScriptedProject, fails: bool
 ) -> None:
     project.model.will_say("done")
@@ -171,7 +171,7 @@ async def test_what_goes_wrong_is_a_notice_before_the_end(
         assert isinstance(events[-1], AgentEnd)
 
 
-async def test_while_memory_takes_its_time_the_run_is_still_going_on(
+async def test_run_is_active_until_memory_sync_finishes(
     project: ScriptedProject,
 ) -> None:
     project.model.will_say("done")

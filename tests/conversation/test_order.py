@@ -44,7 +44,9 @@ GOLDEN = [
 ]
 
 
-async def test_a42_a_run_with_one_call_goes_through_its_stations(project: ScriptedProject) -> None:
+async def test_a42_run_with_one_call_has_hooks_and_events_in_the_golden_order(
+    project: ScriptedProject,
+) -> None:
     trace: list[str] = []
 
     def model(reply: Reply) -> Any:

@@ -7,7 +7,7 @@ from dirge_py.types.questions import PermissionAnswer
 from tests.support.project import ScriptedProject
 
 
-async def test_a_prompt_answers_what_waits_and_the_model_is_told_why(
+async def test_new_prompt_answers_the_awaiting_call_with_a_not_run_result(
     project: ScriptedProject,
 ) -> None:
     project.user.answer = PermissionAnswer(effect="defer")

@@ -1,4 +1,4 @@
-"""Checks of prompts: a rejected prompt is neither stored nor lost."""
+"""Checks of prompts: a rejected prompt is not stored, and is returned to the user."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -32,7 +32,7 @@ def texts(messages: Any) -> list[str]:
     return [message.text for message in messages]
 
 
-async def test_a_prompt_that_trips_a_check_is_stored_nowhere_and_goes_back(
+async def test_prompt_rejected_by_a_check_is_returned_and_not_stored(
     project: ScriptedProject,
 ) -> None:
     project.model.will_say("never")
@@ -52,7 +52,7 @@ async def test_a_prompt_that_trips_a_check_is_stored_nowhere_and_goes_back(
     assert list(project.state_dir.rglob("*.jsonl")) == []
 
 
-async def test_the_first_check_that_objects_is_the_one_that_is_told(
+async def test_first_failing_prompt_check_gives_the_reason(
     project: ScriptedProject,
 ) -> None:
     asked: list[str] = []
@@ -72,7 +72,7 @@ async def test_the_first_check_that_objects_is_the_one_that_is_told(
     assert asked == ["a", "b"]
 
 
-async def test_a_prompt_that_cannot_be_checked_is_not_sent(project: ScriptedProject) -> None:
+async def test_prompt_is_not_sent_if_its_check_crashes(project: ScriptedProject) -> None:
     async def broken(message: UserMessage) -> str | None:
         raise LookupError("no model")
 
@@ -86,7 +86,7 @@ async def test_a_prompt_that_cannot_be_checked_is_not_sent(project: ScriptedProj
         assert texts(run.unsent) == ["x"]
 
 
-async def test_the_next_prompt_is_checked_anew(project: ScriptedProject) -> None:
+async def test_prompt_after_a_rejected_prompt_is_checked_and_sent(project: ScriptedProject) -> None:
     project.model.will_say("hello")
 
     async with project.open() as conversation:
@@ -100,9 +100,7 @@ async def test_the_next_prompt_is_checked_anew(project: ScriptedProject) -> None
 
 
 @pytest.mark.parametrize("way", ["steer", "follow_up"])
-async def test_what_is_typed_during_a_run_is_checked_too(
-    project: ScriptedProject, way: str
-) -> None:
+async def test_messages_queued_during_a_run_are_checked(project: ScriptedProject, way: str) -> None:
     project.model.will_call("list_dir", path=".").will_say("Empty.")
 
     async with project.open() as conversation:
@@ -122,7 +120,7 @@ async def test_what_is_typed_during_a_run_is_checked_too(
         assert all("hunter2" not in str(message) for message in conversation.messages)
 
 
-async def test_steering_that_passes_is_not_left_over(project: ScriptedProject) -> None:
+async def test_steering_that_passes_its_check_is_sent(project: ScriptedProject) -> None:
     project.model.will_call("list_dir", path=".").will_say("Empty.")
 
     async with project.open() as conversation:
@@ -137,7 +135,7 @@ async def test_steering_that_passes_is_not_left_over(project: ScriptedProject) -
     assert project.prompts_of_call()[-1].endswith("look closely")
 
 
-async def test_an_abort_during_a_check_gives_the_prompt_back(project: ScriptedProject) -> None:
+async def test_abort_during_a_prompt_check_returns_the_prompt(project: ScriptedProject) -> None:
     started = asyncio.Event()
 
     async def slow(message: UserMessage) -> str | None:
@@ -155,7 +153,7 @@ async def test_an_abort_during_a_check_gives_the_prompt_back(project: ScriptedPr
         assert texts(run.unsent) == ["x"]
 
 
-async def test_an_abort_while_steering_is_checked_gives_it_back(project: ScriptedProject) -> None:
+async def test_abort_during_a_steering_check_returns_the_steering(project: ScriptedProject) -> None:
     project.model.will_call("list_dir", path=".")
     started = asyncio.Event()
 
@@ -177,7 +175,7 @@ async def test_an_abort_while_steering_is_checked_gives_it_back(project: Scripte
         assert texts(run.unsent) == ["wait"]
 
 
-async def test_a_prompt_that_failed_before_it_was_stored_goes_back(
+async def test_prompt_of_a_run_that_failed_to_start_is_returned(
     project: ScriptedProject,
 ) -> None:
     def broken(names: object) -> str:
@@ -193,7 +191,7 @@ async def test_a_prompt_that_failed_before_it_was_stored_goes_back(
         assert texts(run.unsent) == ["ping"]
 
 
-async def test_a_prompt_whose_answer_failed_is_history(project: ScriptedProject) -> None:
+async def test_prompt_of_a_failed_run_stays_in_the_history(project: ScriptedProject) -> None:
     project.model.will_fail("no", kind="auth")
 
     async with project.open() as conversation:

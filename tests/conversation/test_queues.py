@@ -10,7 +10,7 @@ from dirge_py.types.outcomes import Cancelled, Done, Failed
 from tests.support.project import ScriptedProject, on_first, user_texts
 
 
-async def test_steering_enters_after_the_calls_and_before_the_next_answer(
+async def test_steering_enters_after_tool_results_and_before_the_next_answer(
     project: ScriptedProject,
 ) -> None:
     project.model.will_call("list_dir", path=".").will_say("I look at CI.")
@@ -37,7 +37,7 @@ async def test_steering_enters_after_the_calls_and_before_the_next_answer(
     assert len(project.prompts_of_call(0)) == 1
 
 
-async def test_a_follow_up_waits_until_the_agent_would_rest(project: ScriptedProject) -> None:
+async def test_follow_up_waits_until_the_agent_would_stop(project: ScriptedProject) -> None:
     project.model.will_call("list_dir", path=".").will_say("done").will_say("tested")
 
     async with project.open() as conversation:
@@ -65,7 +65,7 @@ async def test_steering_while_idle_waits_for_the_next_run(project: ScriptedProje
     assert heard[1].endswith("be brief")
 
 
-async def test_what_is_queued_can_be_taken_back_in_the_order_it_was_typed(
+async def test_take_back_returns_queued_messages_in_typing_order(
     project: ScriptedProject,
 ) -> None:
     async with project.open() as conversation:
@@ -84,7 +84,7 @@ async def test_what_is_queued_can_be_taken_back_in_the_order_it_was_typed(
 
 
 @pytest.mark.parametrize("stop", ["abort", "interject"])
-async def test_what_a_stopped_run_did_not_take_is_still_queued(
+async def test_messages_not_delivered_before_a_stop_stay_queued(
     project: ScriptedProject, stop: str
 ) -> None:
     project.model.will_call("list_dir", path=".").will_say("both answered")
@@ -109,7 +109,9 @@ async def test_what_a_stopped_run_did_not_take_is_still_queued(
     assert any("first" in text and "second" in text for text in project.prompts_of_call())
 
 
-async def test_what_a_failed_run_did_not_take_is_still_queued(project: ScriptedProject) -> None:
+async def test_messages_not_delivered_before_a_failure_stay_queued(
+    project: ScriptedProject,
+) -> None:
     gate = asyncio.Event()
 
     async def hold() -> None:
@@ -136,12 +138,14 @@ async def _sent_and_failed(
     assert isinstance(await run, Failed)
 
 
-async def test_nothing_queued_starts_no_run(project: ScriptedProject) -> None:
+async def test_resume_with_an_empty_queue_starts_no_run(project: ScriptedProject) -> None:
     async with project.open() as conversation:
         assert conversation.resume_queued() is None
 
 
-async def test_what_comes_in_the_very_last_moment_is_not_lost(project: ScriptedProject) -> None:
+async def test_message_queued_at_agent_end_is_delivered_by_the_next_run(
+    project: ScriptedProject,
+) -> None:
     project.model.will_say("one").will_say("two")
 
     async with project.open() as conversation:
@@ -155,7 +159,9 @@ async def test_what_comes_in_the_very_last_moment_is_not_lost(project: ScriptedP
     assert "wait, and this" in project.prompts_of_call()[-1]
 
 
-async def test_everything_typed_reaches_the_model_exactly_once(project: ScriptedProject) -> None:
+async def test_every_queued_message_reaches_the_model_exactly_once(
+    project: ScriptedProject,
+) -> None:
     for _ in range(20):
         project.model.will_call("list_dir", path=".")
     for _ in range(30):
@@ -180,7 +186,9 @@ async def test_everything_typed_reaches_the_model_exactly_once(project: Scripted
     assert all(said.count(text) == 1 for text in typed)
 
 
-async def test_one_at_a_time_delivers_one_at_a_time(project: ScriptedProject) -> None:
+async def test_steering_mode_one_at_a_time_delivers_one_message_per_turn(
+    project: ScriptedProject,
+) -> None:
     project.configure('[loop]\nsteering = "one-at-a-time"\n')
     project.model.will_say("a").will_say("b").will_say("c")
 
@@ -192,7 +200,7 @@ async def test_one_at_a_time_delivers_one_at_a_time(project: ScriptedProject) ->
     assert [len(user_texts(context)) for context in project.model.seen] == [2, 3]
 
 
-async def test_case_50_what_comes_during_a_last_answer_is_answered_too(
+async def test_case_50_steering_during_the_last_answer_gets_another_turn(
     project: ScriptedProject,
 ) -> None:
     project.model.will_say("a").will_say("b")

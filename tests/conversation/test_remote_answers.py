@@ -65,7 +65,7 @@ def answered_remotely(project: ScriptedProject) -> ScriptedProject:
     return project
 
 
-async def test_an_answer_from_another_process_lets_the_call_run(
+async def test_allow_signal_from_another_process_runs_the_call(
     answered_remotely: ScriptedProject,
 ) -> None:
     project, absent = answered_remotely, Absent()
@@ -100,7 +100,7 @@ async def signal_early(project: ScriptedProject, session_id: str) -> None:
     SignalBox(folder / session_id / "signals").send("answer", early)
 
 
-async def test_without_the_setting_a_signal_answers_nothing(project: ScriptedProject) -> None:
+async def test_signal_is_ignored_without_the_remote_setting(project: ScriptedProject) -> None:
     project.model.will_call("bash", command="touch made").will_say("Refused.")
     async with project.open() as conversation:
         outcome = await conversation.send("make it").outcome
@@ -111,7 +111,9 @@ async def test_without_the_setting_a_signal_answers_nothing(project: ScriptedPro
     assert not (project.folder / "made").exists()
 
 
-async def test_a_person_who_answers_first_is_heard(answered_remotely: ScriptedProject) -> None:
+async def test_local_answer_before_any_signal_decides_the_call(
+    answered_remotely: ScriptedProject,
+) -> None:
     project = answered_remotely
     project.user.answer = PermissionAnswer(effect="allow")
     async with project.open() as conversation:
@@ -122,7 +124,7 @@ async def test_a_person_who_answers_first_is_heard(answered_remotely: ScriptedPr
     assert told["remotely"] is False
 
 
-async def test_a_no_for_one_call_counts_though_the_person_answers_the_rest(
+async def test_remote_denial_of_one_call_overrides_a_later_local_approval(
     answered_remotely: ScriptedProject,
 ) -> None:
     project = answered_remotely

@@ -50,7 +50,7 @@ def with_compactor(conversation: Conversation, answer: ContextCompacted | None) 
     return asked
 
 
-async def test_a_compaction_on_demand_is_told_and_paid_for(project: ScriptedProject) -> None:
+async def test_manual_compaction_emits_events_and_counts_usage(project: ScriptedProject) -> None:
     project.model.will_say("one", usage=Usage(input=100, output=10))
 
     async with project.open() as conversation:
@@ -69,7 +69,7 @@ async def test_a_compaction_on_demand_is_told_and_paid_for(project: ScriptedProj
         assert conversation.usage == Usage(input=600, output=60)
 
 
-async def test_nothing_to_compact_is_no_event(project: ScriptedProject) -> None:
+async def test_compaction_with_nothing_to_compact_emits_no_event(project: ScriptedProject) -> None:
     async with project.open() as conversation:
         recorder = EventRecorder()
         conversation.subscribe(recorder)
@@ -79,7 +79,7 @@ async def test_nothing_to_compact_is_no_event(project: ScriptedProject) -> None:
         assert "context_compacted" not in recorder.types
 
 
-async def test_only_one_thing_happens_at_a_time(project: ScriptedProject) -> None:
+async def test_run_and_compaction_cannot_overlap(project: ScriptedProject) -> None:
     gate = asyncio.Event()
     project.model.will_say("one", hold=gate.wait)
 
@@ -102,7 +102,7 @@ async def test_only_one_thing_happens_at_a_time(project: ScriptedProject) -> Non
         assert await compacting == COMPACTED
 
 
-async def test_tokens_of_a_judge_during_a_run_belong_to_it(project: ScriptedProject) -> None:
+async def test_judge_usage_during_a_run_counts_for_the_run(project: ScriptedProject) -> None:
     project.model.will_say("one", usage=Usage(input=100, output=10))
 
     async with project.open() as conversation:
@@ -119,7 +119,7 @@ async def test_tokens_of_a_judge_during_a_run_belong_to_it(project: ScriptedProj
         assert conversation.context_tokens == 110
 
 
-async def test_tokens_told_after_the_run_count_for_the_conversation(
+async def test_usage_reported_after_a_run_counts_for_the_conversation(
     project: ScriptedProject,
 ) -> None:
     project.model.will_say("one", usage=Usage(input=100, output=10))
@@ -136,7 +136,9 @@ async def test_tokens_told_after_the_run_count_for_the_conversation(
         assert conversation.cost_usd is None
 
 
-async def test_a_fork_is_told_of_by_its_own_services_only(project: ScriptedProject) -> None:
+async def test_usage_relay_of_a_conversation_does_not_reach_its_fork(
+    project: ScriptedProject,
+) -> None:
     async with project.open() as conversation:
         fork = await conversation.fork(ForkOptions())
         conversation._deps.relay(UsageReported(usage=Usage(input=7), model="fake/gpt-4o"))
@@ -146,7 +148,7 @@ async def test_a_fork_is_told_of_by_its_own_services_only(project: ScriptedProje
             await fork.compact()
 
 
-async def test_a_history_that_a_hook_puts_in_place_is_the_conversations(
+async def test_history_replaced_by_a_hook_replaces_the_conversations_messages(
     project: ScriptedProject,
 ) -> None:
     project.model.will_call("list_dir", path=".").will_say("going on").will_say("and on")
@@ -169,7 +171,7 @@ async def test_a_history_that_a_hook_puts_in_place_is_the_conversations(
     assert project.prompts_of_call() == ["begin here", "more"]
 
 
-async def test_words_that_were_withheld_are_no_answer(project: ScriptedProject) -> None:
+async def test_withheld_answer_gives_an_empty_response(project: ScriptedProject) -> None:
     secret = AssistantMessage(content=(TextBlock("hunter2"),), withheld="secrets")
     project.model.will_stream(TextDelta("hunter2"), StreamDone(message=secret))
 
@@ -180,7 +182,7 @@ async def test_words_that_were_withheld_are_no_answer(project: ScriptedProject) 
     assert outcome.result.response == ""
 
 
-async def test_a55_a_crash_in_a_provider_fails_the_run_and_not_the_conversation(
+async def test_a55_provider_crash_fails_the_run_and_conversation_stays_usable(
     project: ScriptedProject,
 ) -> None:
     def crash(context: Any) -> Any:
@@ -195,7 +197,7 @@ async def test_a55_a_crash_in_a_provider_fails_the_run_and_not_the_conversation(
         assert not conversation.is_running
 
 
-async def test_what_is_sent_can_be_asked_for(project: ScriptedProject) -> None:
+async def test_context_report_counts_the_messages(project: ScriptedProject) -> None:
     project.model.will_say("one")
 
     async with project.open() as conversation:

@@ -12,7 +12,7 @@ from tests.support.cut_journal import cut_behind
 from tests.support.project import ScriptedProject
 
 
-async def test_tokens_and_cost_add_up_over_the_whole_session(project: ScriptedProject) -> None:
+async def test_usage_and_cost_are_summed_over_the_whole_session(project: ScriptedProject) -> None:
     project.model.will_say("one", usage=Usage(input=1000, output=100))
     project.model.will_say("two", usage=Usage(input=2000, output=200))
 
@@ -28,7 +28,7 @@ async def test_tokens_and_cost_add_up_over_the_whole_session(project: ScriptedPr
         assert conversation.context_tokens == 2200
 
 
-async def test_history_comes_back_as_it_was(project: ScriptedProject) -> None:
+async def test_resumed_session_has_the_same_messages(project: ScriptedProject) -> None:
     (project.folder / "a.txt").write_text("one\n")
     project.model.will_call("read", path="a.txt").will_say("It is one.", thinking="hm")
 
@@ -41,7 +41,7 @@ async def test_history_comes_back_as_it_was(project: ScriptedProject) -> None:
         assert [summary.id for summary in conversation.session.list_sessions()] == [name]
 
 
-async def test_a_prompt_closes_a_call_that_was_interrupted_and_that_is_told_once(
+async def test_prompt_after_a_crash_closes_the_interrupted_call_with_one_notice(
     project: ScriptedProject,
 ) -> None:
     project.model.will_call("bash", command="touch a").will_say("going on")
@@ -68,7 +68,7 @@ async def test_a_prompt_closes_a_call_that_was_interrupted_and_that_is_told_once
     assert len(received) == len(project.user.asked) == 1
 
 
-async def test_a_deferred_call_can_be_decided_later(project: ScriptedProject) -> None:
+async def test_deferred_call_can_be_approved_later(project: ScriptedProject) -> None:
     project.user.answer = PermissionAnswer(effect="defer")
     project.model.will_call("bash", command="touch a").will_say("touched")
 
@@ -83,7 +83,9 @@ async def test_a_deferred_call_can_be_decided_later(project: ScriptedProject) ->
     assert (project.folder / "a").exists()
 
 
-async def test_a_deferred_call_that_is_passed_over_is_answered(project: ScriptedProject) -> None:
+async def test_deferred_call_skipped_by_a_new_prompt_gets_a_result(
+    project: ScriptedProject,
+) -> None:
     project.user.answer = PermissionAnswer(effect="defer")
     project.model.will_call("bash", command="touch a").will_say("never mind then")
 
@@ -96,7 +98,7 @@ async def test_a_deferred_call_that_is_passed_over_is_answered(project: Scripted
     assert not (project.folder / "a").exists()
 
 
-async def test_a_conversation_in_which_nothing_was_said_leaves_no_trace(
+async def test_conversation_without_messages_stores_no_session(
     project: ScriptedProject,
 ) -> None:
     async with project.open() as conversation:
@@ -106,7 +108,7 @@ async def test_a_conversation_in_which_nothing_was_said_leaves_no_trace(
     assert list(project.state_dir.rglob("*.jsonl")) == []
 
 
-async def test_a_model_that_is_no_longer_there_is_told(project: ScriptedProject) -> None:
+async def test_missing_model_of_a_resumed_session_is_reported(project: ScriptedProject) -> None:
     project.model.will_say("one")
     async with project.open() as conversation:
         conversation.settings.set_model("gpt-4.1")

@@ -16,7 +16,7 @@ from dirge_py.types.outcomes import Cancelled, Done, Failed, LimitExceeded
 from tests.support.project import ScriptedProject, on_first
 
 
-async def test_the_outcome_carries_answer_messages_tokens_and_turns(
+async def test_outcome_contains_response_messages_usage_and_turns(
     project: ScriptedProject,
 ) -> None:
     (project.folder / "a.txt").write_text("one\n")
@@ -34,7 +34,7 @@ async def test_the_outcome_carries_answer_messages_tokens_and_turns(
     assert_balanced(conversation.messages)
 
 
-async def test_events_come_whole_and_in_order_even_to_a_late_reader(
+async def test_late_reader_of_a_finished_run_gets_every_event_in_order(
     project: ScriptedProject,
 ) -> None:
     project.model.will_call("list_dir", path=".").will_say("Empty.")
@@ -50,7 +50,7 @@ async def test_events_come_whole_and_in_order_even_to_a_late_reader(
     assert_event_grammar(events)
 
 
-async def test_a_second_run_at_once_is_refused(project: ScriptedProject) -> None:
+async def test_second_concurrent_run_is_refused(project: ScriptedProject) -> None:
     gate = asyncio.Event()
     project.model.will_say("one", hold=gate.wait)
 
@@ -63,7 +63,9 @@ async def test_a_second_run_at_once_is_refused(project: ScriptedProject) -> None
         assert not conversation.is_running
 
 
-async def test_a_sink_that_raises_is_left_out_and_harms_nobody(project: ScriptedProject) -> None:
+async def test_event_sink_that_raises_is_removed_and_the_run_continues(
+    project: ScriptedProject,
+) -> None:
     project.model.will_say("pong")
     calls: list[LoopEvent] = []
 
@@ -81,7 +83,7 @@ async def test_a_sink_that_raises_is_left_out_and_harms_nobody(project: Scripted
     assert recorder.types[-1] == "agent_end"
 
 
-async def test_a_removed_sink_hears_no_more(project: ScriptedProject) -> None:
+async def test_removed_event_sink_gets_no_events(project: ScriptedProject) -> None:
     project.model.will_say("pong")
     recorder = EventRecorder()
 
@@ -92,7 +94,7 @@ async def test_a_removed_sink_hears_no_more(project: ScriptedProject) -> None:
     assert recorder.events == []
 
 
-async def test_an_abort_during_a_command_answers_the_call(project: ScriptedProject) -> None:
+async def test_abort_during_a_command_records_a_tool_result(project: ScriptedProject) -> None:
     project.model.will_call("bash", command="sleep 600")
     project.configure('[permission]\nmode = "yolo"\n')
 
@@ -105,7 +107,7 @@ async def test_an_abort_during_a_command_answers_the_call(project: ScriptedProje
         assert isinstance(conversation.messages[-1], ToolResultMessage)
 
 
-async def test_an_interjection_lets_the_turn_end(project: ScriptedProject) -> None:
+async def test_interject_stops_the_run_after_the_current_turn(project: ScriptedProject) -> None:
     project.model.will_call("list_dir", path=".").will_say("never")
 
     async with project.open() as conversation:
@@ -117,7 +119,7 @@ async def test_an_interjection_lets_the_turn_end(project: ScriptedProject) -> No
         assert not conversation.messages[-1].is_error
 
 
-async def test_aborting_while_nothing_runs_does_nothing(project: ScriptedProject) -> None:
+async def test_abort_and_interject_without_a_run_have_no_effect(project: ScriptedProject) -> None:
     project.model.will_say("pong")
 
     async with project.open() as conversation:
@@ -126,7 +128,7 @@ async def test_aborting_while_nothing_runs_does_nothing(project: ScriptedProject
         assert isinstance(await conversation.send("ping"), Done)
 
 
-async def test_closing_while_running_ends_the_run_first(project: ScriptedProject) -> None:
+async def test_close_during_a_run_cancels_the_run_first(project: ScriptedProject) -> None:
     project.model.will_say("half", hold=asyncio.Event().wait)
 
     async with project.open() as conversation:
@@ -143,14 +145,14 @@ async def test_closing_while_running_ends_the_run_first(project: ScriptedProject
     assert "half" in project.journal.read_text()
 
 
-async def test_two_who_close_at_once_both_wait_for_the_end(project: ScriptedProject) -> None:
+async def test_concurrent_close_calls_all_return(project: ScriptedProject) -> None:
     project.model.will_say("pong")
     async with project.open() as conversation:
         await conversation.send("ping")
         await asyncio.gather(conversation.close(), conversation.close())
 
 
-async def test_there_is_nothing_to_continue_after_a_whole_answer(project: ScriptedProject) -> None:
+async def test_continue_after_a_complete_answer_is_refused(project: ScriptedProject) -> None:
     project.model.will_say("pong")
 
     async with project.open() as conversation:
@@ -161,7 +163,7 @@ async def test_there_is_nothing_to_continue_after_a_whole_answer(project: Script
             conversation.continue_run()
 
 
-async def test_a_run_that_rested_before_its_answer_can_be_continued(
+async def test_interrupted_run_can_be_continued(
     project: ScriptedProject,
 ) -> None:
     project.model.will_call("list_dir", path=".").will_say("Empty.")
@@ -176,7 +178,7 @@ async def test_a_run_that_rested_before_its_answer_can_be_continued(
     assert project.prompts_of_call() == ["look"]
 
 
-async def test_after_a_failed_run_the_next_prompt_goes_on(project: ScriptedProject) -> None:
+async def test_prompt_after_a_failed_run_continues_the_history(project: ScriptedProject) -> None:
     project.model.will_fail("no", kind="auth", text="half").will_say("pong")
 
     async with project.open() as conversation:
@@ -187,7 +189,7 @@ async def test_after_a_failed_run_the_next_prompt_goes_on(project: ScriptedProje
     assert project.prompts_of_call() == ["ping", "again"]
 
 
-async def test_what_fails_before_the_loop_still_has_a_beginning_and_an_end(
+async def test_run_that_fails_before_the_loop_emits_start_and_end(
     project: ScriptedProject,
 ) -> None:
     project.model.will_say("never")
@@ -208,7 +210,7 @@ def _broken(names: object) -> str:
     raise RuntimeError("no prompt")
 
 
-async def test_time_runs_out(project: ScriptedProject) -> None:
+async def test_time_limit_ends_the_run(project: ScriptedProject) -> None:
     project.configure("[limits]\ntime_s = 0.05\n")
     project.model.will_say("half", hold=asyncio.Event().wait)
 
@@ -219,7 +221,7 @@ async def test_time_runs_out(project: ScriptedProject) -> None:
     assert (outcome.name, outcome.max) == ("time", 0.05)
 
 
-async def test_the_clock_of_a_run_stops_with_it(
+async def test_time_limit_timer_is_cancelled_with_the_run(
     project: ScriptedProject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     project.configure("[limits]\ntime_s = 1234.5\n")
@@ -240,7 +242,7 @@ async def test_the_clock_of_a_run_stops_with_it(
     assert [clock.cancelled() for clock in clocks] == [True]
 
 
-async def test_an_abort_while_a_gate_thinks_is_told_as_one_and_keeps_the_answer(
+async def test_abort_during_a_judge_cancels_the_run_and_keeps_the_answer(
     project: ScriptedProject,
 ) -> None:
     project.model.will_say("The report.")
@@ -258,7 +260,7 @@ async def test_an_abort_while_a_gate_thinks_is_told_as_one_and_keeps_the_answer(
         assert conversation.messages[-1].text == "The report."
 
 
-async def test_an_abort_while_the_system_prompt_is_written_is_heard_at_once(
+async def test_abort_during_system_prompt_build_takes_effect_immediately(
     project: ScriptedProject,
 ) -> None:
     begun, go_on = threading.Event(), threading.Event()

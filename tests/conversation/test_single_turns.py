@@ -15,7 +15,7 @@ from tests.support.project import ScriptedProject
 USAGE = Usage(input=100, output=10)
 
 
-async def test_turns_and_tokens_are_counted_over_all_of_them(project: ScriptedProject) -> None:
+async def test_turns_and_usage_are_counted_over_all_single_turns(project: ScriptedProject) -> None:
     for _ in range(2):
         project.model.will(Reply(calls=[("list_dir", {"path": "."})], usage=USAGE))
     project.model.will_say("Empty.", usage=USAGE)
@@ -32,7 +32,7 @@ async def test_turns_and_tokens_are_counted_over_all_of_them(project: ScriptedPr
     assert third.result.response == "Empty."
 
 
-async def test_the_events_of_one_turn_are_those_of_a_whole_run(project: ScriptedProject) -> None:
+async def test_events_of_a_single_turn_follow_the_event_grammar(project: ScriptedProject) -> None:
     project.model.will_call("list_dir", path=".")
 
     async with project.open() as conversation:
@@ -44,7 +44,9 @@ async def test_the_events_of_one_turn_are_those_of_a_whole_run(project: Scripted
     assert recorder.types.count("turn_start") == 1
 
 
-async def test_turn_by_turn_tells_the_same_story_as_in_one_go(project: ScriptedProject) -> None:
+async def test_single_turns_record_the_same_messages_as_a_whole_run(
+    project: ScriptedProject,
+) -> None:
     for _ in range(2):
         project.model.will_call("list_dir", path=".").will_say("Empty.")
 
@@ -60,7 +62,7 @@ async def test_turn_by_turn_tells_the_same_story_as_in_one_go(project: ScriptedP
     assert apart[-1] == whole[-1]
 
 
-async def test_the_most_turns_hold_for_all_of_them_together(project: ScriptedProject) -> None:
+async def test_max_turns_counts_all_single_turns_of_a_run(project: ScriptedProject) -> None:
     project.configure("[loop]\nmax_turns = 2\n")
     for _ in range(3):
         project.model.will_call("list_dir", path=".")
@@ -72,7 +74,7 @@ async def test_the_most_turns_hold_for_all_of_them_together(project: ScriptedPro
         assert isinstance(await conversation.send("again", single_turn=True), NeedsMoreTurns)
 
 
-async def test_steering_between_two_turns_enters_before_the_second(
+async def test_steering_between_single_turns_enters_before_the_second(
     project: ScriptedProject,
 ) -> None:
     project.model.will_call("list_dir", path=".").will_say("Empty.")
@@ -91,7 +93,7 @@ async def test_steering_between_two_turns_enters_before_the_second(
     ]
 
 
-async def test_a_pause_of_the_service_is_no_turn_to_rest_after(project: ScriptedProject) -> None:
+async def test_pause_turn_does_not_end_a_single_turn(project: ScriptedProject) -> None:
     project.model.will_stream(TextDelta("half"), StreamDone(stop_reason="pause_turn"))
     project.model.will_say("whole")
 
@@ -104,7 +106,7 @@ async def test_a_pause_of_the_service_is_no_turn_to_rest_after(project: Scripted
 
 
 @pytest.mark.parametrize("reason", ["too risky", ""])
-async def test_a58_a_rejected_call_is_answered_and_the_run_goes_on(
+async def test_a58_rejected_call_gets_a_result_and_the_run_continues(
     project: ScriptedProject, reason: str
 ) -> None:
     project.user.answer = PermissionAnswer(effect="defer")
@@ -126,7 +128,7 @@ async def test_a58_a_rejected_call_is_answered_and_the_run_goes_on(
     assert not (project.folder / "a").exists()
 
 
-async def test_an_attempt_that_is_made_again_is_no_turn_to_rest_after(
+async def test_retried_attempt_does_not_end_a_single_turn(
     project: ScriptedProject,
 ) -> None:
     project.model.will_fail("broken", text="half").will_call("list_dir", path=".")

@@ -34,7 +34,7 @@ async def result_of(project: ScriptedProject, name: str, **arguments: object) ->
         ("list_directory", {"dir_path": "."}, "a.txt"),
     ],
 )
-async def test_a_call_of_another_agent_reads_what_it_asks_for(
+async def test_tool_names_of_other_agents_read_and_run_as_requested(
     project: ScriptedProject, name: str, arguments: dict[str, object], words: str
 ) -> None:
     (project.folder / "a.txt").write_text("one\n")
@@ -49,7 +49,7 @@ async def test_a_call_of_another_agent_reads_what_it_asks_for(
         ("write_file", {"file_path": "new.txt", "content": "two\n"}),
     ],
 )
-async def test_a_call_of_another_agent_writes_a_file(
+async def test_tool_names_of_other_agents_write_a_file(
     project: ScriptedProject, name: str, arguments: dict[str, object]
 ) -> None:
     result = await result_of(project, name, **arguments)
@@ -68,7 +68,7 @@ async def test_a_call_of_another_agent_writes_a_file(
         ),
     ],
 )
-async def test_a_call_of_another_agent_edits_a_file(
+async def test_tool_names_of_other_agents_edit_a_file(
     project: ScriptedProject, name: str, arguments: dict[str, object]
 ) -> None:
     (project.folder / "a.txt").write_text("one\n")
@@ -115,7 +115,7 @@ async def test_a_call_of_another_agent_edits_a_file(
         ),
     ],
 )
-async def test_a_list_without_ids_is_numbered(
+async def test_todo_items_without_ids_are_numbered(
     project: ScriptedProject, name: str, arguments: dict[str, object]
 ) -> None:
     result = await result_of(project, name, **arguments)
@@ -125,12 +125,12 @@ async def test_a_list_without_ids_is_numbered(
     ]
 
 
-async def test_a_plan_that_is_no_list_changes_nothing(project: ScriptedProject) -> None:
+async def test_update_plan_with_text_instead_of_a_list_is_invalid(project: ScriptedProject) -> None:
     result = await result_of(project, "update_plan", plan="first look, then write")
     assert (result.is_error, result.details["outcome"]) == (True, "invalid")
 
 
-async def test_permission_judges_the_tool_that_is_meant(project: ScriptedProject) -> None:
+async def test_permission_rules_match_the_resolved_tool_name(project: ScriptedProject) -> None:
     rule = '[[permission.rule]]\nop = "execute"\nmatch = "touch *"\neffect = "deny"\n'
     project.configure(rule)
     result = await result_of(project, "Bash", command="touch made.txt")
@@ -138,7 +138,7 @@ async def test_permission_judges_the_tool_that_is_meant(project: ScriptedProject
     assert not (project.folder / "made.txt").exists()
 
 
-async def test_a_session_keeps_the_tools_own_name(project: ScriptedProject) -> None:
+async def test_session_stores_the_resolved_tool_name(project: ScriptedProject) -> None:
     (project.folder / "a.txt").write_text("one\n")
     await result_of(project, "Read", file_path="a.txt")
 

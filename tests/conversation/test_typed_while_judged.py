@@ -25,7 +25,7 @@ def judged(project: ScriptedProject) -> ScriptedProject:
 
 
 def judging(verdict: str, meanwhile: Callable[[], object]) -> Callable[[Any], Reply]:
-    """A judge's answer, before which `meanwhile` is done."""
+    """A judge's answer; `meanwhile` is called before it is returned."""
 
     def answer(_context: Any) -> Reply:
         meanwhile()
@@ -34,8 +34,8 @@ def judging(verdict: str, meanwhile: Callable[[], object]) -> Callable[[Any], Re
     return answer
 
 
-def said(messages: list[Message]) -> list[str]:
-    """What was said after the first prompt, with the origin of what was not the model's."""
+def texts_after_first_prompt(messages: list[Message]) -> list[str]:
+    """Texts after the first prompt, those of user messages with their origin in front."""
     return [
         f"{m.origin}: {m.text.splitlines()[0]}" if isinstance(m, UserMessage) else m.text
         for m in messages[1:]
@@ -59,24 +59,28 @@ async def run_of(project: ScriptedProject, queue: str, verdict: str) -> Conversa
 
 
 @pytest.mark.parametrize(("queue", "origin"), [("steer", "steering"), ("follow_up", "follow_up")])
-async def test_it_is_delivered_before_the_run_ends(
+async def test_input_during_the_judge_is_delivered_before_the_run_ends(
     judged: ScriptedProject, queue: str, origin: str
 ) -> None:
     conversation = await run_of(judged, queue, "COMPLETE")
-    assert said(list(conversation.messages)) == ["Done.", f"{origin}: and b.txt", "That, too."]
+    assert texts_after_first_prompt(list(conversation.messages)) == [
+        "Done.",
+        f"{origin}: and b.txt",
+        "That, too.",
+    ]
 
 
 @pytest.mark.parametrize(("queue", "origin"), [("steer", "steering"), ("follow_up", "follow_up")])
-async def test_it_is_delivered_with_what_the_judge_asks_for(
+async def test_input_during_the_judge_is_delivered_with_the_judges_request(
     judged: ScriptedProject, queue: str, origin: str
 ) -> None:
     conversation = await run_of(judged, queue, "INCOMPLETE\n- b.txt is missing")
-    done, from_judge, typed, answer = said(list(conversation.messages))
+    done, from_judge, typed, answer = texts_after_first_prompt(list(conversation.messages))
     assert (done, typed, answer) == ("Done.", f"{origin}: and b.txt", "That, too.")
     assert from_judge.startswith("harness: ")
 
 
-async def test_an_abort_leaves_it_in_the_queue(judged: ScriptedProject) -> None:
+async def test_abort_during_the_judge_leaves_input_queued(judged: ScriptedProject) -> None:
     async with judged.open() as conversation:
 
         def stop() -> None:
