@@ -4,7 +4,7 @@ import threading
 from dirge_py.types.abort import AbortSignal
 
 
-async def test_waiting_ends_with_the_abort_or_with_what_comes_before_it() -> None:
+async def test_wait_ends_with_the_abort_or_the_unless_future() -> None:
     signal = AbortSignal()
     answer: asyncio.Future[int] = asyncio.get_running_loop().create_future()
     by_answer = asyncio.ensure_future(signal.wait(unless=answer))
@@ -18,14 +18,14 @@ async def test_waiting_ends_with_the_abort_or_with_what_comes_before_it() -> Non
     await by_abort
 
 
-async def test_waiting_for_what_is_done_already_ends_at_once() -> None:
+async def test_wait_with_a_finished_unless_future_returns_immediately() -> None:
     answer: asyncio.Future[int] = asyncio.get_running_loop().create_future()
     answer.set_result(1)
 
     await AbortSignal().wait(unless=answer)
 
 
-async def test_case_43_only_the_first_abort_counts_and_a_waiter_hears_it_from_any_thread() -> None:
+async def test_case_43_only_the_first_abort_counts_and_works_from_any_thread() -> None:
     signal = AbortSignal()
     heard: list[str] = []
     signal.on_abort(lambda: heard.append("once"))
@@ -44,7 +44,7 @@ async def test_case_43_only_the_first_abort_counts_and_a_waiter_hears_it_from_an
     assert heard == ["once", "late"]
 
 
-def test_one_callback_registered_twice_is_called_as_often_as_it_was_not_removed() -> None:
+def test_callback_registered_twice_is_called_once_per_remaining_registration() -> None:
     heard: list[str] = []
 
     def callback() -> None:

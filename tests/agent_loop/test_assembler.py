@@ -25,7 +25,7 @@ def assembled(*events):
     return assembler.blocks(), updates
 
 
-def test_a_new_kind_opens_a_new_block():
+def test_delta_of_another_kind_starts_a_new_block():
     blocks, updates = assembled(
         TextDelta("a"), TextDelta("b"), ThinkingDelta("c"), TextDelta("d"), TextDelta("")
     )
@@ -44,7 +44,7 @@ def test_a_new_kind_opens_a_new_block():
     ]
 
 
-def test_repeated_thinking_is_replaced_and_a_last_piece_appended():
+def test_thinking_end_replaces_repeated_text_or_appends_new_text():
     end = ThinkingEnd(text="abc", signature="s")
     assert assembled(ThinkingDelta("ab"), end)[0] == (ThinkingBlock(text="abc", signature="s"),)
     end = ThinkingEnd(text="c")
@@ -52,7 +52,7 @@ def test_repeated_thinking_is_replaced_and_a_last_piece_appended():
     assert assembled(ThinkingEnd(redacted="x"))[0] == (ThinkingBlock(text="", redacted="x"),)
 
 
-def test_interleaved_calls_are_told_apart_by_key():
+def test_interleaved_tool_calls_are_separated_by_key():
     blocks, _ = assembled(
         ToolCallDelta(key="0", id="a", name="x"),
         ToolCallDelta(key="1", id="b", name="y", arguments='{"n"'),
@@ -65,7 +65,7 @@ def test_interleaved_calls_are_told_apart_by_key():
     )
 
 
-def test_one_key_for_all_calls_is_sorted_out_by_id():
+def test_tool_calls_with_the_same_key_are_separated_by_id():
     blocks, _ = assembled(
         ToolCallDelta(key="0", id="a", name="x", arguments="{}"),
         ToolCallDelta(key="0", id="b", name="y", arguments="{}"),
@@ -73,7 +73,7 @@ def test_one_key_for_all_calls_is_sorted_out_by_id():
     assert [block.id for block in blocks] == ["a", "b"]
 
 
-async def test_deltas_and_the_whole_call_are_one_call():
+async def test_tool_call_deltas_and_complete_call_give_one_call():
     echo = Tool()
     model = ScriptedModel().will_stream(
         ToolCallDelta(key="k", id="a", name="echo", arguments='{"n'),
@@ -87,7 +87,7 @@ async def test_deltas_and_the_whole_call_are_one_call():
     assert phases.count("toolcall_start") == phases.count("toolcall_end") == 1
 
 
-def test_ids_are_made_unique_and_nameless_calls_dropped():
+def test_duplicate_call_ids_are_made_unique_and_calls_without_name_dropped():
     blocks = [ToolCallBlock(id=i, name=n, arguments="{}") for i, n in ["ax", "ay", " z", "b "]]
     blocks = [ToolCallBlock(id=b.id.strip(), name=b.name.strip(), arguments="") for b in blocks]
     numbers = itertools.count(1)
@@ -98,7 +98,7 @@ def test_ids_are_made_unique_and_nameless_calls_dropped():
     )
 
 
-async def test_a_retried_attempt_leaves_no_trace():
+async def test_retried_attempt_leaves_no_content():
     model = ScriptedModel().will_stream(
         StreamStart(),
         ToolCallDelta(key="1", id="1", name="echo", arguments='{"a'),
@@ -116,7 +116,7 @@ async def test_a_retried_attempt_leaves_no_trace():
     assert run.recorder.of(RetryNotice) == [RetryNotice(attempt=1, delay_ms=5, error="gone")]
 
 
-async def test_a_whole_message_is_told_without_updates():
+async def test_complete_message_is_emitted_without_updates():
     whole = AssistantMessage(content=(TextBlock("all"),))
     run = await run_loop(ScriptedModel().will_stream(StreamDone(message=whole)), "go")
     assert run.new[-1] == whole

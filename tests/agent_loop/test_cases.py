@@ -55,7 +55,7 @@ from dirge_py.types.tools import LoopToolResult, text_result
 from tests.support.loop_runs import Tool, boom, forever, run_loop
 
 
-async def test_case_2_an_answer_streams_between_its_start_and_its_end() -> None:
+async def test_case_2_message_updates_come_between_message_start_and_end() -> None:
     model = ScriptedModel().will_stream(
         StreamStart(), TextDelta("Hello"), TextDelta(" world"), StreamDone()
     )
@@ -70,7 +70,7 @@ async def test_case_2_an_answer_streams_between_its_start_and_its_end() -> None:
     assert run.new[-1].text == "Hello world"  # type: ignore[union-attr]
 
 
-async def test_case_3_an_answer_without_deltas_begins_and_ends_back_to_back() -> None:
+async def test_case_3_message_without_deltas_has_adjacent_start_and_end() -> None:
     whole = AssistantMessage(content=(TextBlock("Hello"),))
     run = await run_loop(ScriptedModel().will_stream(StreamDone(message=whole)), "start")
 
@@ -79,14 +79,14 @@ async def test_case_3_an_answer_without_deltas_begins_and_ends_back_to_back() ->
     assert run.recorder.of(MessageUpdate) == []
 
 
-async def test_case_13_usage_is_told_after_the_end_of_its_message() -> None:
+async def test_case_13_usage_is_emitted_after_message_end() -> None:
     model = ScriptedModel().will_say("x", usage=Usage(input=1000, cache_read=800))
     types = (await run_loop(model, "start")).recorder.types
     assert types.index("usage") == types.index("turn_end") - 1
     assert types[types.index("usage") - 1] == "message_end"
 
 
-def test_case_16_the_default_converter_keeps_what_models_read() -> None:
+def test_case_16_default_converter_drops_only_custom_messages() -> None:
     call = ToolCallBlock(id="c", name="echo", arguments={})
     kept = [
         user_text("u"),
@@ -129,7 +129,7 @@ async def test_case_18_every_option_reaches_the_stream_function() -> None:
     )
 
 
-async def test_case_27_one_tool_that_raises_leaves_the_others_and_the_run_alone() -> None:
+async def test_case_27_failing_tool_does_not_affect_the_other_calls() -> None:
     model = ScriptedModel().will_call_all(("boom", {}), ("echo", {})).will_say("done")
     run = await run_loop(model, "start", tools=[Tool("boom", boom), Tool()])
     assert [(r.is_error, "nothing matched" in r.text) for r in run.results] == [
@@ -139,7 +139,7 @@ async def test_case_27_one_tool_that_raises_leaves_the_others_and_the_run_alone(
     assert isinstance(run.outcome, Done)
 
 
-async def test_case_32_a_call_that_cannot_run_ends_before_one_that_can() -> None:
+async def test_case_32_invalid_call_ends_before_a_valid_one() -> None:
     model = ScriptedModel().will_call_all(("nonexistent", {}), ("echo", {})).will_say("done")
     run = await run_loop(model, "start", tools=[Tool()])
 
@@ -154,7 +154,7 @@ async def test_case_32_a_call_that_cannot_run_ends_before_one_that_can() -> None
 
 
 @pytest.mark.parametrize("how", ["ok", "raises", "aborted"])
-async def test_case_36_every_call_that_began_has_ended_when_its_turn_does(how: str) -> None:
+async def test_case_36_every_started_call_has_ended_at_turn_end(how: str) -> None:
     signal = AbortSignal()
 
     async def body(*_: Any) -> LoopToolResult:
@@ -178,7 +178,7 @@ async def test_case_36_every_call_that_began_has_ended_when_its_turn_does(how: s
             assert running == set()
 
 
-async def test_case_45_what_was_queued_at_an_interjection_is_delivered_or_still_there() -> None:
+async def test_case_45_steering_queued_at_an_interject_stays_queued() -> None:
     queue, signal = InputQueue("steering"), AbortSignal()
 
     def while_answering(_context: Any) -> Reply:
@@ -195,7 +195,7 @@ async def test_case_45_what_was_queued_at_an_interjection_is_delivered_or_still_
     assert "wait" not in [m.text for m in run.new]  # type: ignore[union-attr]
 
 
-async def test_case_48_one_at_a_time_takes_the_oldest_at_each_poll() -> None:
+async def test_case_48_one_at_a_time_queue_drains_the_oldest_at_each_poll() -> None:
     queue = InputQueue("steering", "one-at-a-time")
     for text in ("1", "2", "3"):
         queue.put(text)
@@ -207,14 +207,14 @@ async def test_case_48_one_at_a_time_takes_the_oldest_at_each_poll() -> None:
     ]
 
 
-async def test_case_61_without_an_error_a_retrying_stream_changes_nothing() -> None:
+async def test_case_61_retrying_stream_changes_nothing_without_an_error() -> None:
     model = ScriptedModel().will_call("echo").will_say("done")
     run = await run_loop(retrying_stream_fn(model.stream_fn), "start", tools=[Tool()])
     assert run.recorder.of(RetryNotice) == []
     assert (len(model.seen), type(run.outcome)) == (2, Done)
 
 
-async def test_case_66_a_retried_fragment_of_a_call_leaves_nothing_behind() -> None:
+async def test_case_66_retry_drops_the_partial_call_of_the_failed_attempt() -> None:
     model = ScriptedModel()
     model.will_stream(
         StreamStart(),
@@ -233,7 +233,7 @@ async def test_case_66_a_retried_fragment_of_a_call_leaves_nothing_behind() -> N
     assert len([e for e in run.recorder.of(MessageStart) if e.message.role == "assistant"]) == 2
 
 
-async def test_case_67_six_network_errors_are_six_calls_and_one_ending() -> None:
+async def test_case_67_six_network_errors_are_six_calls_and_one_failure() -> None:
     model = ScriptedModel()
     for _ in range(9):
         model.will_fail("connection reset", kind="network")
@@ -246,7 +246,7 @@ async def test_case_67_six_network_errors_are_six_calls_and_one_ending() -> None
     assert run.outcome == Failed(kind="network", message="connection reset")
 
 
-async def test_case_69_an_abort_during_the_wait_ends_the_run_as_aborted() -> None:
+async def test_case_69_abort_during_the_retry_wait_cancels_the_run() -> None:
     signal, clock = AbortSignal(), FakeClock()
     error = ProviderError("slow down", kind="rate_limit", retry_after_s=30)
     model = ScriptedModel().will_stream(StreamError(error))
@@ -262,7 +262,7 @@ async def test_case_69_an_abort_during_the_wait_ends_the_run_as_aborted() -> Non
     assert (len(model.seen), run.outcome) == (1, Cancelled(reason="user"))
 
 
-async def test_case_78_deltas_and_then_the_whole_call_are_one_call() -> None:
+async def test_case_78_call_deltas_and_complete_call_give_one_call() -> None:
     model = ScriptedModel().will_stream(
         StreamStart(),
         ToolCallDelta(key="0", id="c1", name="echo", arguments='{"n":'),
@@ -285,7 +285,7 @@ async def test_case_78_deltas_and_then_the_whole_call_are_one_call() -> None:
     ("repeated", "text"),
     [("I think so", "I think so"), ("I think", "I think"), (" so", "I think so")],
 )
-async def test_case_79_repeated_thinking_is_there_once(repeated: str, text: str) -> None:
+async def test_case_79_repeated_thinking_is_stored_once(repeated: str, text: str) -> None:
     model = ScriptedModel().will_stream(
         ThinkingDelta("I think"), ThinkingEnd(text=repeated), TextDelta("Yes."), StreamDone()
     )
@@ -312,7 +312,7 @@ async def test_case_79_text_thinking_and_text_are_three_blocks() -> None:
 
 
 @pytest.mark.parametrize("mode", ["parallel", "sequential"])
-async def test_t1_whatever_ends_a_run_no_call_is_left_open(mode: Any) -> None:
+async def test_t1_no_call_is_left_without_a_result_however_a_run_ends(mode: Any) -> None:
     """A limit, a stop, an abort and a failing hook, each with three open calls."""
 
     def stopping(_info: Any, call: Any) -> StopRun | None:
@@ -335,7 +335,7 @@ async def test_t1_whatever_ends_a_run_no_call_is_left_open(mode: Any) -> None:
         assert_balanced(run.new)
 
 
-async def test_a101_an_answer_that_promises_calls_and_has_none_is_the_last() -> None:
+async def test_a101_tool_use_answer_without_calls_ends_the_run() -> None:
     run = await run_loop(ScriptedModel().will(Reply(text="done", stop_reason="toolUse")), "go")
 
     assert isinstance(run.outcome, Done)
@@ -343,7 +343,7 @@ async def test_a101_an_answer_that_promises_calls_and_has_none_is_the_last() -> 
     assert answer.stop_reason == "stop"
 
 
-async def test_case_113_a_long_result_is_whole_when_the_model_first_sees_it():
+async def test_case_113_long_result_is_complete_in_the_first_request():
     long = "x" * 60_000
 
     async def body(*_: Any) -> LoopToolResult:

@@ -61,7 +61,7 @@ def forever():
     return asyncio.Event().wait()
 
 
-async def test_deltas_become_one_answer_with_its_usage():
+async def test_deltas_are_assembled_to_one_answer_with_usage():
     model = ScriptedModel().will(
         Reply(
             text="yes, it is",
@@ -87,30 +87,30 @@ async def test_deltas_become_one_answer_with_its_usage():
     assert model.seen == [QUESTION]
 
 
-async def test_a_whole_message_replaces_what_the_deltas_built():
+async def test_complete_message_replaces_the_assembled_deltas():
     whole = AssistantMessage(content=(TextBlock("whole"),), usage=Usage(output=1), model="own")
     stream = Stream(TextDelta("part"), StreamDone(message=whole))
     assert await ask(stream) == whole
     assert stream.closed == 1
 
 
-async def test_the_service_names_the_model_where_nobody_chose_one():
+async def test_model_name_of_the_service_is_used_if_none_was_chosen():
     stream = Stream(StreamStart("served"), TextDelta("a"), StreamDone())
     assert (await ask(stream, model="")).model == "served"
 
 
-async def test_what_came_before_a_retry_is_void():
+async def test_text_before_a_retry_is_discarded():
     retry = StreamRetry(attempt=1, delay_ms=0, error="busy")
     stream = Stream(TextDelta("MET"), retry, TextDelta("UNMET"), StreamDone())
     assert (await ask(stream)).text == "UNMET"
 
 
 @pytest.mark.parametrize("told", ["length", "pause_turn"])
-async def test_other_reasons_to_stop_are_kept(told):
+async def test_other_stop_reasons_are_kept(told):
     assert (await ask(Stream(TextDelta("a"), StreamDone(stop_reason=told)))).stop_reason == told
 
 
-async def test_an_error_event_is_raised_and_the_stream_closed():
+async def test_error_event_is_raised_and_the_stream_closed():
     broken = ProviderError("busy", kind="server")
     stream = Stream(TextDelta("half"), StreamError(broken), then=forever)
     with pytest.raises(ProviderError) as caught:
@@ -119,7 +119,7 @@ async def test_an_error_event_is_raised_and_the_stream_closed():
     assert stream.closed == 1
 
 
-async def test_a_stream_that_has_no_end_is_an_error():
+async def test_stream_without_an_end_event_raises_a_retryable_error():
     stream = Stream(TextDelta("half a verdict"))
     with pytest.raises(ProviderError, match="broke off") as caught:
         await ask(stream)
@@ -127,7 +127,7 @@ async def test_a_stream_that_has_no_end_is_an_error():
     assert stream.closed == 1
 
 
-async def test_a_stream_function_that_breaks_is_a_provider_error():
+async def test_crash_of_a_stream_function_becomes_a_provider_error():
     async def bug():
         raise LookupError("oops")
 
@@ -137,7 +137,7 @@ async def test_a_stream_function_that_breaks_is_a_provider_error():
         await ask(lambda *_: None)
 
 
-async def test_a_stop_of_a_decorator_goes_through():
+async def test_stop_run_raised_in_a_stream_is_not_caught():
     async def stop():
         raise StopRun(Done())
 
@@ -145,7 +145,7 @@ async def test_a_stop_of_a_decorator_goes_through():
         await ask(Stream(then=stop))
 
 
-async def test_an_abort_ends_it_and_closes_the_stream():
+async def test_abort_raises_and_closes_the_stream():
     signal, waits = AbortSignal(), asyncio.Event()
 
     async def wait():
@@ -161,7 +161,7 @@ async def test_an_abort_ends_it_and_closes_the_stream():
     assert (caught.value.kind, stream.closed) == ("aborted", 1)
 
 
-async def test_after_an_abort_nobody_is_asked():
+async def test_stream_is_not_opened_after_an_abort():
     signal, stream = AbortSignal(), Stream(StreamDone())
     signal.abort()
     with pytest.raises(ProviderError) as caught:
@@ -169,14 +169,14 @@ async def test_after_an_abort_nobody_is_asked():
     assert (caught.value.kind, stream.opened) == ("aborted", 0)
 
 
-async def test_the_time_limit_ends_it_and_closes_the_stream():
+async def test_time_limit_raises_timeout_error_and_closes_the_stream():
     stream = Stream(TextDelta("half"), then=forever)
     with pytest.raises(TimeoutError, match=r"0\.01 s"):
         await ask(stream, timeout_s=0.01)
     assert stream.closed == 1
 
 
-async def test_a_time_limit_inside_the_stream_is_not_taken_for_ours():
+async def test_timeout_error_inside_the_stream_becomes_a_provider_error():
     async def inner():
         raise TimeoutError("the socket")
 
@@ -184,7 +184,7 @@ async def test_a_time_limit_inside_the_stream_is_not_taken_for_ours():
         await ask(Stream(then=inner), timeout_s=60)
 
 
-async def test_a_stream_that_never_waits_cannot_outlive_its_time():
+async def test_time_limit_also_ends_a_stream_that_never_waits():
     async def burst(context, options, signal):
         while True:
             yield TextDelta("a")
@@ -193,7 +193,7 @@ async def test_a_stream_that_never_waits_cannot_outlive_its_time():
         await ask(burst, timeout_s=0.01)
 
 
-async def test_d16_a_stream_that_just_ends_is_no_complete_answer_for_a_check():
+async def test_d16_stream_that_ends_without_done_is_not_passed_to_on_complete():
     looked = []
 
     async def look(answer, end):

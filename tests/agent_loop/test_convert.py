@@ -21,14 +21,14 @@ messages = st.lists(
 
 
 @given(st.lists(messages, max_size=5), st.booleans())
-def test_a_history_that_grows_or_changes_is_converted_as_if_anew(pieces, is_growing):
+def test_incremental_conversion_equals_conversion_of_the_whole_history(pieces, is_growing):
     converter, history = HistoryConverter(), []
     for piece in pieces:
         history = [*history, *piece] if is_growing else piece
         assert list(converter.convert(history)) == default_convert_to_llm(history)
 
 
-def test_what_was_converted_is_the_same_object_in_the_next_turn():
+def test_converted_message_is_reused_in_the_next_turn():
     converter, typed = HistoryConverter(), user_text("look there", "steering")
     (first,) = converter.convert([typed])
     again, _ = converter.convert([typed, user_text("and here", "steering")])

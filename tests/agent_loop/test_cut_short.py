@@ -37,7 +37,7 @@ def waiting_after(signal: AbortSignal, *, aborts: bool = True) -> Any:
     return after
 
 
-async def test_a_result_whose_check_an_abort_cut_short_is_withheld() -> None:
+async def test_result_is_withheld_if_an_abort_interrupts_its_check() -> None:
     signal = AbortSignal()
     tool = Tool("read", assistant_text("hunter2", key="hunter2"))
     config = compose(Hooks(name="check", after_tool_call=waiting_after(signal)))
@@ -51,7 +51,7 @@ async def test_a_result_whose_check_an_abort_cut_short_is_withheld() -> None:
     assert "hunter2" not in str(run.recorder.of(ToolExecutionEnd)) + str(run.new)
 
 
-async def test_what_later_hooks_see_is_the_notice_and_not_what_was_withheld() -> None:
+async def test_later_hooks_see_the_withheld_notice_and_not_the_result() -> None:
     signal = AbortSignal()
     seen: list[str] = []
     config = compose(
@@ -65,7 +65,7 @@ async def test_what_later_hooks_see_is_the_notice_and_not_what_was_withheld() ->
 
 
 @pytest.mark.parametrize("mode", ["parallel", "sequential"])
-async def test_of_several_results_those_that_were_checked_are_kept(mode: Any) -> None:
+async def test_checked_results_of_an_aborted_batch_are_kept(mode: Any) -> None:
     signal = AbortSignal()
     waits = waiting_after(signal)
     config = compose(
@@ -81,7 +81,7 @@ async def test_of_several_results_those_that_were_checked_are_kept(mode: Any) ->
     assert run.results[1].text.startswith("[result withheld")
 
 
-async def test_a_hook_that_only_watches_costs_no_result() -> None:
+async def test_result_is_kept_if_only_a_watching_hook_is_interrupted() -> None:
     signal = AbortSignal()
     watch = Hooks(name="watch", only_watches=True, after_tool_call=waiting_after(signal))
     tool = Tool("read", assistant_text("hello"))
@@ -92,7 +92,7 @@ async def test_a_hook_that_only_watches_costs_no_result() -> None:
     assert [result.text for result in run.results] == ["hello"]
 
 
-async def test_a_check_that_needs_no_time_is_made_after_an_abort_too() -> None:
+async def test_fast_check_still_runs_after_an_abort() -> None:
     signal = AbortSignal()
 
     async def at_once(*_: Any) -> None:
@@ -113,7 +113,7 @@ async def test_a_check_that_needs_no_time_is_made_after_an_abort_too() -> None:
     assert [result.text for result in run.results] == ["hello"]
 
 
-async def test_an_aborted_call_keeps_its_own_words() -> None:
+async def test_result_of_an_aborted_call_is_kept() -> None:
     signal = AbortSignal()
 
     async def body(*_: Any) -> Any:
@@ -128,7 +128,7 @@ async def test_an_aborted_call_keeps_its_own_words() -> None:
     assert run.results[0].text.startswith("Aborted while it ran.")
 
 
-async def test_a_run_that_is_cancelled_from_outside_keeps_no_unchecked_result() -> None:
+async def test_cancelled_run_stores_no_unchecked_result() -> None:
     began = asyncio.Event()
 
     async def after(*_: Any) -> None:
@@ -171,7 +171,7 @@ async def aborted_answer(check: Any) -> AssistantMessage:
     return answer
 
 
-async def test_an_answer_that_was_stopped_is_looked_at_before_it_is_kept() -> None:
+async def test_aborted_answer_is_checked_before_it_is_stored() -> None:
     async def passes(message: AssistantMessage) -> AssistantMessage:
         return message
 
@@ -184,7 +184,7 @@ async def test_an_answer_that_was_stopped_is_looked_at_before_it_is_kept() -> No
 
 
 @pytest.mark.parametrize("kind", ["hangs", "fails"])
-async def test_an_answer_whose_check_does_not_come_back_is_withheld(kind: str) -> None:
+async def test_aborted_answer_is_withheld_if_its_check_hangs_or_fails(kind: str) -> None:
     async def check(_message: AssistantMessage) -> AssistantMessage:
         if kind == "hangs":
             await asyncio.Event().wait()

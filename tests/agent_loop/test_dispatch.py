@@ -38,7 +38,7 @@ def asking(*calls):
         pytest.param("read", "[1]", "invalid", "JSON object", id="no object"),
     ],
 )
-async def test_a_call_that_cannot_run_is_answered_with_words(name, arguments, outcome, words):
+async def test_invalid_calls_get_an_error_result(name, arguments, outcome, words):
     tool = Tool("read")
     seen = []
     config = LoopConfig(
@@ -65,7 +65,7 @@ async def test_a_call_that_cannot_run_is_answered_with_words(name, arguments, ou
         (asyncio.CancelledError(), "error", "cancelled itself"),
     ],
 )
-async def test_a_raising_tool_is_an_error_result(error, outcome, words):
+async def test_tool_that_raises_gives_an_error_result(error, outcome, words):
     async def body(*_):
         raise error
 
@@ -76,7 +76,7 @@ async def test_a_raising_tool_is_an_error_result(error, outcome, words):
     assert words in run.results[0].text
 
 
-async def test_a_tool_that_returns_nonsense_is_an_error_result():
+async def test_tool_that_returns_a_wrong_type_gives_an_error_result():
     async def body(*_):
         return "text"
 
@@ -84,7 +84,7 @@ async def test_a_tool_that_returns_nonsense_is_an_error_result():
     assert run.outcomes == ["error"]
 
 
-async def test_old_arguments_are_reshaped_before_they_are_validated():
+async def test_arguments_are_prepared_before_they_are_validated():
     tool = Tool("read", prepare=lambda given: {"path": given["file"]})
     run = await run_loop(
         asking(("read", {"file": "a"})), "go", tools=[tool], config=LoopConfig(validate=strict)
@@ -92,7 +92,7 @@ async def test_old_arguments_are_reshaped_before_they_are_validated():
     assert (tool.ran, run.outcomes) == ([{"path": "a"}], ["ok"])
 
 
-async def test_a_block_without_words_is_a_generic_refusal():
+async def test_override_without_content_gives_a_default_refusal():
     config = LoopConfig(before_tool_call=lambda *_: ToolOverride())
     run = await run_loop(asking(("echo", {})), "go", tools=[Tool()], config=config)
     assert (run.results[0].text, run.outcomes) == ("This call was blocked.", ["denied"])
@@ -106,7 +106,7 @@ async def test_a_block_without_words_is_a_generic_refusal():
         ({"details": {"outcome": "ok"}}, ("old", {"outcome": "ok"}, False)),
     ],
 )
-async def test_what_the_after_hook_names_is_replaced_in_full(change, expected):
+async def test_fields_set_by_the_after_hook_replace_fields_of_the_result(change, expected):
     async def body(*_):
         return text_result("old", k=1)
 
@@ -116,7 +116,7 @@ async def test_what_the_after_hook_names_is_replaced_in_full(change, expected):
     assert (result.text, dict(result.details), result.is_error) == expected
 
 
-async def test_images_stay_images():
+async def test_image_in_a_result_is_kept():
     image = ImageBlock(asset_id="a", media_type="image/png")
 
     async def body(*_):
@@ -130,7 +130,7 @@ async def test_images_stay_images():
     ("mode", "other", "most"),
     [("parallel", None, 3), ("sequential", None, 1), ("parallel", "sequential", 1)],
 )
-async def test_one_sequential_tool_serialises_the_batch(mode, other, most):
+async def test_one_sequential_tool_makes_the_batch_sequential(mode, other, most):
     echo = Tool(body=a_breath)
     tools = [echo, Tool("seq", a_breath, execution_mode=other)]
     calls = [("echo", {}), ("echo", {}), ("seq", {}), ("echo", {})]
@@ -143,7 +143,7 @@ async def test_one_sequential_tool_serialises_the_batch(mode, other, most):
         assert tool_part == ["tool_execution_start", "tool_execution_end"] * 4
 
 
-async def test_at_most_so_many_bodies_run_at_once():
+async def test_max_parallel_limits_how_many_calls_run_at_once():
     echo = Tool(body=a_breath)
     await run_loop(
         asking(*[("echo", {})] * 6), "go", tools=[echo], config=LoopConfig(max_parallel=2)
@@ -151,7 +151,7 @@ async def test_at_most_so_many_bodies_run_at_once():
     assert (echo.most_running, len(echo.ran)) == (2, 6)
 
 
-async def test_ends_come_as_they_happen_and_results_in_source_order():
+async def test_end_events_come_as_calls_finish_and_results_in_call_order():
     second_done = asyncio.Event()
 
     async def body(call_id, *_):
@@ -169,7 +169,7 @@ async def test_ends_come_as_they_happen_and_results_in_source_order():
     assert [r.tool_call_id for r in run.results] == ["echo#0", "echo#1", "nonexistent#0"]
 
 
-async def test_no_body_runs_before_the_last_preflight():
+async def test_no_tool_runs_before_the_last_before_tool_call_hook():
     order = []
 
     async def body(call_id, *_):
@@ -189,7 +189,7 @@ async def test_no_body_runs_before_the_last_preflight():
     assert order == ["ask echo#0 of 2", "ask echo#1 of 2", "run echo#0", "run echo#1"]
 
 
-async def test_updates_are_told_until_the_tool_ends_also_from_threads():
+async def test_updates_are_emitted_until_the_tool_ends_also_from_threads():
     late = []
 
     async def body(_id, _arguments, _signal, on_update):
@@ -208,7 +208,7 @@ async def test_updates_are_told_until_the_tool_ends_also_from_threads():
     assert [(u.partial_result.text, u.args) for u in updates] == [("1", {"a": 1}), ("2", {"a": 1})]
 
 
-async def test_the_first_interceptor_is_the_outermost():
+async def test_first_interceptor_is_the_outermost():
     order = []
 
     def around(name):
@@ -237,7 +237,7 @@ async def twice_at_once(_call: ToolCall, proceed: Any) -> Any:
 
 
 @pytest.mark.parametrize("around", [twice_in_turn, twice_at_once])
-async def test_a_call_runs_once_however_often_an_interceptor_proceeds(around):
+async def test_call_runs_once_if_an_interceptor_proceeds_twice(around):
     inside = []
 
     async def noting(call, proceed):
@@ -258,7 +258,7 @@ async def again_after_an_error(_call: ToolCall, proceed: Any) -> Any:
 
 
 @pytest.mark.parametrize(("operation", "runs"), [("read", 2), ("edit", 1)])
-async def test_only_a_call_that_reads_is_made_again_after_an_error(operation, runs):
+async def test_only_a_read_call_runs_again_after_an_error(operation, runs):
     tool = OperationTool(body=boom, ops=[operation])
     config = LoopConfig(interceptors=[again_after_an_error])
     run = await run_loop(asking(("echo", {})), "go", tools=[tool], config=config)
@@ -267,7 +267,7 @@ async def test_only_a_call_that_reads_is_made_again_after_an_error(operation, ru
     assert "nothing matched" in run.results[0].text
 
 
-async def test_a_call_that_was_stopped_is_not_made_again():
+async def test_timed_out_call_is_not_run_again():
     async def impatient(_call, proceed):
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(0):
@@ -282,7 +282,7 @@ async def test_a_call_that_was_stopped_is_not_made_again():
     assert "The call was stopped while it ran." in run.results[0].text
 
 
-async def test_a_failing_interceptor_keeps_the_tool_from_running():
+async def test_failing_interceptor_prevents_the_tool_from_running():
     async def cannot_write(_call, _proceed):
         raise OSError("disk full")
 
@@ -295,7 +295,7 @@ async def test_a_failing_interceptor_keeps_the_tool_from_running():
 
 @pytest.mark.parametrize("mode", ["parallel", "sequential"])
 @pytest.mark.parametrize("body", [forever, stubborn], ids=["cooperative", "swallows"])
-async def test_an_abort_answers_every_call_within_the_grace_period(body, mode):
+async def test_abort_gives_every_call_a_result_within_the_grace_period(body, mode):
     signal, at = AbortSignal(), []
 
     def stop():
@@ -322,7 +322,7 @@ async def test_an_abort_answers_every_call_within_the_grace_period(body, mode):
     assert len(model.seen) == 1
 
 
-async def test_a_tool_that_blocks_a_thread_is_left_behind():
+async def test_abort_does_not_wait_for_a_tool_blocked_in_a_thread():
     signal, release = AbortSignal(), threading.Event()
 
     async def body(*_):
@@ -338,7 +338,7 @@ async def test_a_tool_that_blocks_a_thread_is_left_behind():
     assert (run.outcomes, took < 2) == (["aborted"], True)
 
 
-async def test_an_abort_before_dispatch_starts_no_body():
+async def test_abort_in_before_tool_call_starts_no_tool():
     signal, echo = AbortSignal(), Tool()
     config = LoopConfig(before_tool_call=lambda *_: signal.abort())
     run = await run_loop(
@@ -348,13 +348,13 @@ async def test_an_abort_before_dispatch_starts_no_body():
     assert run.results[0].details["synthetic"] == "aborted"
 
 
-async def test_one_failure_leaves_its_neighbours_alone():
+async def test_failing_call_does_not_affect_its_neighbours():
     tools = [Tool("bad", boom), Tool(body=a_breath)]
     run = await run_loop(asking(("echo", {}), ("bad", {}), ("echo", {})), "go", tools=tools)
     assert run.outcomes == ["ok", "error", "ok"]
 
 
-async def test_an_interceptor_cannot_change_the_arguments_that_were_judged() -> None:
+async def test_interceptor_cannot_change_the_judged_arguments() -> None:
     echo = Tool()
 
     async def meddle(call: ToolCall, proceed: Any) -> Any:
@@ -366,7 +366,7 @@ async def test_an_interceptor_cannot_change_the_arguments_that_were_judged() -> 
     assert echo.ran == [{"path": "a"}]
 
 
-async def test_a_hook_that_keeps_its_arguments_cannot_change_them_once_they_are_judged() -> None:
+async def test_hook_cannot_change_edited_arguments_after_they_are_judged() -> None:
     kept: list[Any] = []
     echo = Tool()
 

@@ -50,5 +50,5 @@ def assistant_text(text, **more):
         ([PROMPT, AssistantMessage(content=(TextBlock("look"), CALL))], "look"),
     ],
 )
-def test_the_last_words_of_a_run(messages, words):
+def test_final_text_joins_the_last_answers_of_a_run(messages, words):
     assert final_text(messages) == words

@@ -80,7 +80,7 @@ def notices(run: LoopRun) -> str:
 
 @pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
 @pytest.mark.parametrize("hook", FAIL_OPEN)
-async def test_a_hook_that_raises_is_told_and_left_out(hook: str, is_async: bool) -> None:
+async def test_hook_that_raises_is_reported_and_skipped(hook: str, is_async: bool) -> None:
     def bad(*_: Any) -> None:
         raise KeyError("oops")
 
@@ -121,7 +121,7 @@ GARBAGE: list[tuple[str, Any]] = [
 
 @pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
 @pytest.mark.parametrize(("hook", "answer"), GARBAGE)
-async def test_i09_garbage_is_left_out_with_a_notice(
+async def test_i09_invalid_hook_value_is_ignored_with_a_notice(
     hook: str, answer: Any, is_async: bool
 ) -> None:
     body = as_either(lambda *_: answer, is_async)
@@ -135,7 +135,7 @@ async def test_i09_garbage_is_left_out_with_a_notice(
 
 
 @pytest.mark.parametrize("hook", FAIL_OPEN)
-async def test_an_attempt_to_exit_is_a_failure_like_any_other(hook: str) -> None:
+async def test_system_exit_in_a_hook_is_reported_as_a_failure(hook: str) -> None:
     def leaves(*_: Any) -> None:
         raise SystemExit(3)
 
@@ -157,7 +157,7 @@ async def test_an_attempt_to_exit_is_a_failure_like_any_other(hook: str) -> None
         pytest.param(lambda *_: ToolOverride("x", details=[1]), id="no details"),
     ],
 )
-async def test_t13_a_gate_that_fails_blocks_the_call_and_is_named(
+async def test_t13_failing_before_tool_call_hook_denies_the_call_with_its_name(
     body: Callable[..., Any], is_async: bool
 ) -> None:
     later: list[str] = []
@@ -174,7 +174,7 @@ async def test_t13_a_gate_that_fails_blocks_the_call_and_is_named(
 
 
 @pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
-async def test_a_key_that_cannot_be_had_is_an_error_of_that_call(is_async: bool) -> None:
+async def test_failing_get_api_key_fails_the_run_as_auth_error(is_async: bool) -> None:
     def bad(_provider: str) -> None:
         raise KeyError("keyring")
 
@@ -187,13 +187,13 @@ async def test_a_key_that_cannot_be_had_is_an_error_of_that_call(is_async: bool)
     assert (model.seen, echo.ran) == ([], [])
 
 
-async def test_a_key_that_is_no_text_is_one_too() -> None:
+async def test_api_key_that_is_not_text_fails_the_run() -> None:
     run, _, _ = await one_call_run(compose(bundle("plug", "get_api_key", lambda _: 42)))
     assert isinstance(run.outcome, Failed)
     assert "int" in run.outcome.message
 
 
-async def test_a_keys_own_error_keeps_its_words() -> None:
+async def test_provider_error_of_get_api_key_keeps_its_message() -> None:
     def bad(_provider: str) -> None:
         raise ProviderError("The keyring is locked.", kind="auth", hint="Unlock it.")
 
@@ -202,7 +202,7 @@ async def test_a_keys_own_error_keeps_its_words() -> None:
 
 
 @pytest.mark.parametrize("hook", HOOK_NAMES)
-async def test_a_hook_that_hangs_waits_until_the_abort_and_no_longer(hook: str) -> None:
+async def test_abort_ends_a_hook_that_hangs(hook: str) -> None:
     signal = AbortSignal()
 
     async def hang(*_: Any) -> Any:
@@ -224,7 +224,7 @@ async def test_a_hook_that_hangs_waits_until_the_abort_and_no_longer(hook: str) 
 @pytest.mark.parametrize("way", ["returned", "raised"])
 @pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
 @pytest.mark.parametrize("hook", HOOK_NAMES)
-async def test_a73_every_hook_may_stop_the_run_which_ends_balanced(
+async def test_a73_every_hook_can_stop_the_run_and_history_stays_balanced(
     hook: str, is_async: bool, way: str
 ) -> None:
     outcome = HookTerminated(point=hook, reason="enough")
@@ -251,7 +251,7 @@ async def test_a73_every_hook_may_stop_the_run_which_ends_balanced(
 
 
 @pytest.mark.parametrize("mode", ["parallel", "sequential"])
-async def test_a73_a_stop_with_calls_pending_answers_them_all(mode: Any) -> None:
+async def test_a73_stop_with_pending_calls_gives_each_a_result(mode: Any) -> None:
     def stop(_info: Any, call: Any, _result: Any) -> StopRun | None:
         return StopRun(HookTerminated(point="x", reason="y")) if call.id == "echo#0" else None
 
@@ -264,7 +264,7 @@ async def test_a73_a_stop_with_calls_pending_answers_them_all(mode: Any) -> None
     assert_balanced(run.new)
 
 
-async def test_a73_a_skip_is_an_error_result_with_its_reason_and_the_run_goes_on() -> None:
+async def test_a73_override_is_an_error_result_and_the_run_continues() -> None:
     run, echo, model = await one_call_run(
         compose(
             bundle("plug", "before_tool_call", lambda *_: ToolOverride("Tool call skipped: no."))
@@ -278,7 +278,7 @@ async def test_a73_a_skip_is_an_error_result_with_its_reason_and_the_run_goes_on
     assert len(model.seen) == 2
 
 
-async def test_a_result_is_seen_by_every_hook_before_a_stop_counts() -> None:
+async def test_every_after_hook_sees_the_result_before_a_stop_applies() -> None:
     """Redaction runs after the hook that stops, so the result is still recorded."""
 
     async def secret(*_: Any) -> LoopToolResult:
@@ -303,7 +303,7 @@ async def test_a_result_is_seen_by_every_hook_before_a_stop_counts() -> None:
 # -- chains
 
 
-async def test_case_15_the_context_goes_through_every_hook_and_then_is_converted() -> None:
+async def test_case_15_every_transform_hook_runs_before_the_conversion() -> None:
     order: list[str] = []
 
     def last(count: int) -> Callable[..., Context]:
@@ -332,7 +332,7 @@ async def test_case_15_the_context_goes_through_every_hook_and_then_is_converted
     assert len(history) == 4
 
 
-async def test_case_14_what_the_converter_drops_stays_in_the_context() -> None:
+async def test_case_14_messages_dropped_by_the_converter_stay_in_the_context() -> None:
     contexts: list[int] = []
     config = compose(
         Hooks(
@@ -350,7 +350,7 @@ async def test_case_14_what_the_converter_drops_stays_in_the_context() -> None:
     assert contexts == [3]
 
 
-async def test_converters_are_a_chain_too() -> None:
+async def test_converters_of_several_hooks_are_chained() -> None:
     config = compose(
         bundle("a", "convert_to_llm", lambda _i, messages: [*messages, user_text("from a")]),
         bundle("b", "convert_to_llm", lambda _i, messages: None),
@@ -361,7 +361,7 @@ async def test_converters_are_a_chain_too() -> None:
     assert [m.text for m in model.seen[0].messages] == ["p", "from a", "from c"]
 
 
-async def test_case_23_changes_of_a_result_are_laid_over_each_other() -> None:
+async def test_case_23_changes_of_several_after_hooks_are_merged() -> None:
     seen: list[Any] = []
 
     def second(_info: Any, _call: Any, result: LoopToolResult) -> AfterToolCallResult:
@@ -384,7 +384,7 @@ async def test_case_23_changes_of_a_result_are_laid_over_each_other() -> None:
     assert run.recorder.of(ToolExecutionEnd)[0].is_error
 
 
-async def test_a69_a_gate_sees_the_arguments_that_were_edited_before_it() -> None:
+async def test_a69_later_hook_judges_arguments_edited_by_an_earlier_one() -> None:
     asked: list[str] = []
 
     def permission(_info: Any, call: Any) -> ToolOverride | None:
@@ -400,7 +400,7 @@ async def test_a69_a_gate_sees_the_arguments_that_were_edited_before_it() -> Non
     assert (echo.ran, run.results[0].text, asked) == ([], "denied: /etc", [])
 
 
-async def test_t23_edits_chain_are_validated_after_each_and_the_last_is_judged_and_run() -> None:
+async def test_t23_chained_edits_are_each_validated_and_the_last_is_run() -> None:
     def validate(_tool: Any, arguments: Any) -> Any:
         if not isinstance(arguments["n"], int):
             raise ValueError("n: must be a number.")
@@ -423,13 +423,13 @@ async def test_t23_edits_chain_are_validated_after_each_and_the_last_is_judged_a
     assert run.outcomes == ["ok"]
 
 
-async def test_case_20_without_a_validator_an_edit_is_taken_as_it_is() -> None:
+async def test_case_20_edit_is_used_unchanged_without_a_validator() -> None:
     config = compose(bundle("plug", "before_tool_call", lambda *_: EditArgs({"value": 123})))
     _, echo, _ = await one_call_run(config)
     assert echo.ran == [{"value": 123}]
 
 
-async def test_case_22_a_block_without_words_is_a_generic_one() -> None:
+async def test_case_22_override_without_content_is_a_default_refusal() -> None:
     run, _, _ = await one_call_run(
         compose(bundle("plug", "before_tool_call", lambda *_: ToolOverride()))
     )
@@ -437,7 +437,7 @@ async def test_case_22_a_block_without_words_is_a_generic_one() -> None:
     assert run.results[0].is_error
 
 
-async def test_every_call_is_asked_about_also_one_that_cannot_run() -> None:
+async def test_before_tool_call_is_called_for_invalid_calls_too() -> None:
     asked: list[Any] = []
 
     def before(info: Any, call: Any) -> ToolOverride | None:
@@ -454,7 +454,7 @@ async def test_every_call_is_asked_about_also_one_that_cannot_run() -> None:
     assert run.outcomes == ["unknown_tool", "invalid", "ok"]
 
 
-async def test_the_first_defer_ends_the_question() -> None:
+async def test_hooks_after_a_defer_are_not_called() -> None:
     asked: list[str] = []
     config = compose(
         bundle("a", "before_tool_call", lambda *_: Defer("who?")),
@@ -468,7 +468,7 @@ async def test_the_first_defer_ends_the_question() -> None:
 # -- between turns
 
 
-async def test_case_56_a_system_prompt_is_changed_for_what_follows() -> None:
+async def test_case_56_changed_system_prompt_is_used_in_the_next_turn() -> None:
     once = ["second"]
 
     def prepare(info: Any) -> TurnUpdate | None:
@@ -482,7 +482,7 @@ async def test_case_56_a_system_prompt_is_changed_for_what_follows() -> None:
     assert run.recorder.of(ContextReplaced) == []
 
 
-async def test_a_history_that_was_replaced_is_told_and_goes_on_from_there() -> None:
+async def test_replaced_history_is_emitted_and_used_in_the_next_turn() -> None:
     once = [user_text("A summary.", "harness")]
 
     def prepare(info: Any) -> TurnUpdate | None:
@@ -496,7 +496,7 @@ async def test_a_history_that_was_replaced_is_told_and_goes_on_from_there() -> N
     assert run.roles == ["user", "assistant", "toolResult", "assistant"]
 
 
-async def test_case_57_thinking_and_model_hold_from_the_next_call_on() -> None:
+async def test_case_57_changed_thinking_and_model_apply_from_the_next_turn() -> None:
     script = Reply(calls=[("echo", {})]), Reply(text="done")
     options: list[Any] = []
     model = ScriptedModel().will(script[0]).will(script[1])
@@ -514,7 +514,7 @@ async def test_case_57_thinking_and_model_hold_from_the_next_call_on() -> None:
     assert options == [("work/small", "off"), ("work/big", "high")]
 
 
-async def test_updates_are_merged_field_by_field_and_the_later_wins() -> None:
+async def test_turn_updates_are_merged_by_field_and_the_last_wins() -> None:
     config = compose(
         bundle(
             "a",
@@ -535,7 +535,7 @@ async def test_updates_are_merged_field_by_field_and_the_later_wins() -> None:
     assert [m.text for m in run.new] == ["go", "x", "from a", "x"]  # type: ignore[union-attr]
 
 
-async def test_preparing_comes_before_stopping_and_stopping_before_steering() -> None:
+async def test_turn_hooks_run_in_order_prepare_stop_steering() -> None:
     order: list[str] = []
 
     def note(name: str, answer: Any = None) -> Callable[..., Any]:
@@ -555,7 +555,7 @@ async def test_preparing_comes_before_stopping_and_stopping_before_steering() ->
     assert order == ["steering", "prepare", "a stops?", "b stops"]
 
 
-async def test_steering_of_all_bundles_is_joined_in_order() -> None:
+async def test_steering_of_all_hooks_is_joined_in_order() -> None:
     def once(text: str) -> Callable[..., Any]:
         waiting = [user_text(text, "steering")]
         return lambda _info: [waiting.pop()] if waiting else []
@@ -568,7 +568,7 @@ async def test_steering_of_all_bundles_is_joined_in_order() -> None:
     assert [m.text for m in run.new] == ["go", "one", "two", "x"]  # type: ignore[union-attr]
 
 
-async def test_follow_ups_see_what_was_added_before_them() -> None:
+async def test_follow_up_hooks_see_messages_of_earlier_hooks() -> None:
     seen: list[list[str]] = []
 
     def add(*texts: str) -> Callable[..., Any]:
@@ -600,7 +600,9 @@ async def test_follow_ups_see_what_was_added_before_them() -> None:
 
 
 @pytest.mark.parametrize(("found", "used"), [("dynamic", "dynamic"), (None, "static")])
-async def test_case_17_a_dynamic_key_beats_the_static_one(found: str | None, used: str) -> None:
+async def test_case_17_dynamic_api_key_overrides_the_static_one(
+    found: str | None, used: str
+) -> None:
     providers: list[str] = []
     keys: list[Any] = []
     model = ScriptedModel().will_say("x")
@@ -618,7 +620,7 @@ async def test_case_17_a_dynamic_key_beats_the_static_one(found: str | None, use
     assert (providers, keys) == (["work"], [used])
 
 
-async def test_key_and_headers_of_one_provider_do_not_go_to_another() -> None:
+async def test_api_key_and_headers_are_not_sent_to_another_provider() -> None:
     given: list[Any] = []
     model = ScriptedModel().will_call("echo").will_say("x")
 
@@ -637,7 +639,7 @@ async def test_key_and_headers_of_one_provider_do_not_go_to_another() -> None:
     assert given == [("work/m", "static", {"x-key": "1"}), ("other/m", None, {})]
 
 
-async def test_the_first_key_that_is_found_is_used() -> None:
+async def test_first_api_key_found_is_used() -> None:
     asked: list[str] = []
     config = compose(
         bundle("a", "get_api_key", lambda _: "first"),
@@ -652,12 +654,12 @@ async def test_the_first_key_that_is_found_is_used() -> None:
 # -- what is given
 
 
-def test_every_hook_of_the_result_is_set_and_is_a_coroutine_function() -> None:
+def test_composed_config_has_a_coroutine_function_for_every_hook() -> None:
     config = compose(Hooks(name="nothing"))
     assert all(inspect.iscoroutinefunction(getattr(config, name)) for name in HOOK_NAMES)
 
 
-async def test_hooks_of_the_config_itself_come_first() -> None:
+async def test_hooks_of_the_config_run_first() -> None:
     order: list[str] = []
     config = compose(
         bundle("b", "should_stop_after_turn", lambda _: order.append("bundle")),
@@ -667,7 +669,7 @@ async def test_hooks_of_the_config_itself_come_first() -> None:
     assert order == ["config", "bundle"]
 
 
-async def test_failures_are_logged_with_their_traceback(caplog: pytest.LogCaptureFixture) -> None:
+async def test_hook_failures_are_logged_with_traceback(caplog: pytest.LogCaptureFixture) -> None:
     def bad(*_: Any) -> None:
         raise KeyError("oops")
 
@@ -676,7 +678,7 @@ async def test_failures_are_logged_with_their_traceback(caplog: pytest.LogCaptur
     assert any(record.exc_info and "plug" in record.getMessage() for record in caplog.records)
 
 
-async def test_a_decision_passes_where_a_hook_would_defer_again_but_not_where_it_answers() -> None:
+async def test_approved_call_skips_defer_hooks_but_not_refusals() -> None:
     call = ToolCallBlock(id="c0", name="echo", arguments={})
     history = [user_text("go"), AssistantMessage(content=(call,), stop_reason="toolUse")]
     for answer, ran_ in ((Defer("again?"), 1), (ToolOverride("no"), 0)):
@@ -690,7 +692,7 @@ async def test_a_decision_passes_where_a_hook_would_defer_again_but_not_where_it
         assert len(echo.ran) == ran_
 
 
-async def test_a_slow_hook_is_waited_for() -> None:
+async def test_slow_hook_has_no_time_limit() -> None:
     """Only plugins have a time limit; questions to the user never have one."""
     clock, asked = FakeClock(), asyncio.Event()
 

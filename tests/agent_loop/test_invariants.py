@@ -37,7 +37,7 @@ from tests.support.loop_runs import Tool, a_breath, boom
 
 BAD = ["raise", "stop", "finalize", "garbage", "abort", "interject", "hang"]
 SLOW_S = 3.0
-"""Far more than a run needs to end once it was aborted."""
+"""Much longer than an aborted run needs to end."""
 tool_names = st.sampled_from(["echo", "seq", "boom", "nope"])
 arguments = st.sampled_from([{}, {"n": 1}, '{"cut', "[1]", None])
 replies = st.builds(
@@ -168,7 +168,7 @@ plans = st.builds(
     script=st.lists(replies, max_size=6),
     mode=st.sampled_from(["parallel", "sequential"]),
 )
-def test_every_run_keeps_its_promises(plan, script, mode):
+def test_random_runs_keep_the_invariants(plan, script, mode):
     typed = [text for _, text in plan.typed]
     script = Script([*script, *[Reply(text="end")] * 12])
     calls_after_abort = []

@@ -81,12 +81,12 @@ HISTORIES = st.lists(MESSAGES, max_size=14).map(tuple)
 
 
 @given(HISTORIES)
-def test_what_comes_out_is_valid_whatever_goes_in(messages: tuple[Message, ...]):
+def test_normalized_history_is_always_valid(messages: tuple[Message, ...]):
     assert faults(normalize_history(messages).messages) == []
 
 
 @given(HISTORIES)
-def test_healing_twice_changes_nothing(messages: tuple[Message, ...]):
+def test_normalizing_twice_changes_nothing(messages: tuple[Message, ...]):
     once = normalize_history(messages)
     twice = normalize_history(once.messages)
     assert twice == NormalizedHistory(messages=once.messages)
@@ -94,14 +94,16 @@ def test_healing_twice_changes_nothing(messages: tuple[Message, ...]):
 
 
 @given(HISTORIES)
-def test_a_valid_history_comes_back_as_the_same_object(messages: tuple[Message, ...]):
+def test_valid_history_is_returned_as_the_same_object(messages: tuple[Message, ...]):
     if not faults(messages):
         assert normalize_history(messages).messages is messages
 
 
 @settings(max_examples=size(25, 60))
 @given(HISTORIES, st.data())
-def test_remembering_makes_no_difference(messages: tuple[Message, ...], data: st.DataObject):
+def test_normalizer_with_a_cache_gives_the_same_result(
+    messages: tuple[Message, ...], data: st.DataObject
+):
     normalizer = HistoryNormalizer()
     for end in sorted(data.draw(st.lists(st.integers(0, len(messages)), max_size=4))):
         normalizer.normalize(messages[:end])
@@ -110,7 +112,7 @@ def test_remembering_makes_no_difference(messages: tuple[Message, ...], data: st
     assert normalizer.normalize(other) == normalize_history(other)
 
 
-def test_missing_results_are_made_up_in_the_order_of_the_calls():
+def test_missing_results_are_added_in_call_order():
     messages = (
         user_text("go"),
         assistant_message(call("a"), call("b", "edit"), call("c")),
@@ -128,14 +130,14 @@ def test_missing_results_are_made_up_in_the_order_of_the_calls():
     assert (healed.closed, healed.dropped) == (2, 0)
 
 
-def test_calls_of_an_unfinished_answer_are_closed_as_never_run():
+def test_calls_of_a_truncated_answer_get_suppressed_results():
     healed = normalize_history(
         (user_text("go"), assistant_message("a", call("a"), stop_reason="length"))
     )
     assert healed.messages[2].details["outcome"] == "suppressed"  # type: ignore[union-attr]
 
 
-def test_results_move_up_to_their_call_past_a_message_between_them():
+def test_result_is_moved_before_a_message_that_separates_it_from_its_call():
     asked, between = assistant_message(call("a"), call("b")), user_text("wait", "steering")
     messages = (user_text("go"), asked, result("a"), between, result("b"))
 
@@ -148,7 +150,7 @@ def test_results_move_up_to_their_call_past_a_message_between_them():
     )
 
 
-def test_repeated_results_and_results_without_a_call_are_left_out():
+def test_duplicate_results_and_results_without_a_call_are_dropped():
     messages = (
         user_text("go"),
         result("z"),
@@ -162,7 +164,7 @@ def test_repeated_results_and_results_without_a_call_are_left_out():
     )
 
 
-def test_a_repeated_id_is_renamed_with_its_result():
+def test_duplicate_call_id_is_renamed_with_its_result():
     messages = (
         user_text("go"),
         assistant_message(call("a"), call("a")),
@@ -176,14 +178,14 @@ def test_a_repeated_id_is_renamed_with_its_result():
     assert (one, two) == (result("a", "1"), result("a_2", "2"))
 
 
-def test_withheld_answers_go_with_their_results():
+def test_withheld_answer_is_dropped_with_its_results():
     kept = (user_text("go"), assistant_message("fine"))
     withheld = (assistant_message(call("a"), withheld="secrets"), result("a"))
 
     assert normalize_history((kept[0], *withheld, kept[1])) == NormalizedHistory(messages=kept)
 
 
-def test_empty_answers_are_left_out():
+def test_empty_answers_are_dropped():
     messages = (
         user_text("go"),
         assistant_message(),
@@ -194,7 +196,7 @@ def test_empty_answers_are_left_out():
     assert normalize_history(messages).messages == (messages[0], messages[-1])
 
 
-def test_a_result_behind_an_empty_answer_is_not_that_of_an_earlier_call():
+def test_result_after_an_empty_answer_is_not_assigned_to_an_earlier_call():
     """The model answered again before that result existed."""
     shown = (user_text("go"), assistant_message(call("a")))
     later = (*shown, assistant_message(), result("a"))
@@ -207,7 +209,7 @@ def test_a_result_behind_an_empty_answer_is_not_that_of_an_earlier_call():
 
 
 @pytest.mark.parametrize("wire", [None, WireFormat()])
-def test_a_result_of_a_withheld_call_is_not_sent_behind_an_empty_answer(wire: WireFormat | None):
+def test_result_of_a_withheld_call_is_dropped_after_an_empty_answer(wire: WireFormat | None):
     kept = user_text("go")
     messages = (
         kept,
@@ -219,7 +221,7 @@ def test_a_result_of_a_withheld_call_is_not_sent_behind_an_empty_answer(wire: Wi
     assert normalize_history(messages, wire=wire) == NormalizedHistory(messages=(kept,))
 
 
-def test_an_unfinished_answer_is_followed_directly_by_its_continuation():
+def test_compaction_answer_is_followed_directly_by_its_continuation():
     folded = assistant_message(
         CompactionBlock(data={"type": "compaction"}), stop_reason="compaction"
     )
@@ -228,7 +230,7 @@ def test_an_unfinished_answer_is_followed_directly_by_its_continuation():
     assert normalize_history(messages).messages is messages
 
 
-def test_answers_in_a_row_are_told_apart():
+def test_user_messages_are_inserted_between_adjacent_answers():
     messages = (assistant_message("one"), assistant_message("two"), user_text("three"))
     assert [m.role for m in normalize_history(messages).messages] == [
         "user",
@@ -239,7 +241,7 @@ def test_answers_in_a_row_are_told_apart():
     ]
 
 
-def test_long_results_keep_both_ends_and_say_how_long_they_were():
+def test_long_result_keeps_both_ends_and_names_its_length():
     long = result("a", "begin" + "x" * 60_000 + "end")
     capped = normalize_history((user_text("go"), assistant_message(call("a")), long)).messages[2]
 
@@ -250,7 +252,7 @@ def test_long_results_keep_both_ends_and_say_how_long_they_were():
     assert "60008 characters" in capped.text
 
 
-def test_blocks_of_a_long_result_share_its_room_and_pictures_stay():
+def test_blocks_of_a_long_result_share_the_limit_and_images_are_kept():
     image = ImageBlock(asset_id="i", media_type="image/png")
     long = replace(
         result("a"), content=(TextBlock("short"), image, TextBlock("x" * 50_000), TextBlock("end"))
@@ -265,12 +267,12 @@ def test_blocks_of_a_long_result_share_its_room_and_pictures_stay():
     assert len(cut.text) == RESULT_CHARS - len("short") - len("end")
 
 
-def test_the_cap_can_be_another():
+def test_result_limit_is_configurable():
     messages = (user_text("go"), assistant_message(call("a")), result("a", "x" * 60_000))
     assert normalize_history(messages, result_chars=100_000).messages is messages
 
 
-def test_steering_that_is_written_anew_for_every_call_costs_no_second_look():
+def test_equal_rebuilt_messages_are_normalized_from_the_cache():
     def sent() -> tuple[Message, ...]:
         return (
             user_text("[guidance] go", "steering"),
@@ -287,7 +289,7 @@ def test_steering_that_is_written_anew_for_every_call_costs_no_second_look():
 
 
 @pytest.mark.parametrize("size", [1_000])
-def test_a_long_history_costs_little_once_it_was_seen(size: int):
+def test_long_history_is_normalized_quickly_from_the_cache(size: int):
     history: list[Message] = []
     for number in range(size // 4):
         history += [

@@ -1,4 +1,4 @@
-"""Which batches of calls run together: those in which every call only looks."""
+"""Batches of calls run in parallel if every call is read-only."""
 
 from typing import Any
 
@@ -28,7 +28,7 @@ def cannot_tell(_arguments: Any) -> list[Claim]:
     raise ValueError("no idea")
 
 
-def looks(command: ShellCommand) -> bool:
+def is_read_only(command: ShellCommand) -> bool:
     return command.text.startswith("cat")
 
 
@@ -50,29 +50,31 @@ def looks(command: ShellCommand) -> bool:
         ("parallel", EDIT, True),
     ],
 )
-async def test_a_tool_says_how_its_calls_run_or_their_claims_do(mode, claims, together):
+async def test_batch_is_parallel_by_execution_mode_or_claims_of_its_tools(mode, claims, together):
     tool = ClaimingTool(body=a_breath, execution_mode=mode, claimed=lambda _: claims)
     reader = ClaimingTool("read", a_breath, claimed=lambda _: READ)
     calls = [("read", {}), ("echo", {}), ("read", {})]
 
-    await run_loop(asking(*calls), "go", tools=[tool, reader], config=LoopConfig(only_reads=looks))
+    await run_loop(
+        asking(*calls), "go", tools=[tool, reader], config=LoopConfig(only_reads=is_read_only)
+    )
 
     assert reader.most_running == (2 if together else 1)
 
 
-async def test_a_command_counts_as_a_change_where_nothing_judges_commands():
+async def test_commands_run_sequentially_without_a_command_judge():
     tool = ClaimingTool(body=a_breath, claimed=lambda _: LOOK)
     await run_loop(asking(("echo", {}), ("echo", {})), "go", tools=[tool])
     assert tool.most_running == 1
 
 
-async def test_a_call_whose_tool_cannot_tell_what_it_would_do_counts_as_a_change():
+async def test_tool_whose_claims_fail_runs_sequentially():
     tool = ClaimingTool(body=a_breath, claimed=cannot_tell)
     await run_loop(asking(("echo", {}), ("echo", {})), "go", tools=[tool])
     assert tool.most_running == 1
 
 
-async def test_a_tool_that_is_marked_as_read_only_only_looks():
+async def test_tool_with_read_only_hint_runs_in_parallel():
     tool = ClaimingTool(body=a_breath, claimed=lambda _: [Claim("other", "x")])
     tool.hints = Hints(read_only=True)  # type: ignore[attr-defined]
     await run_loop(asking(("echo", {}), ("echo", {})), "go", tools=[tool])
@@ -80,7 +82,7 @@ async def test_a_tool_that_is_marked_as_read_only_only_looks():
 
 
 class Steps:
-    """A tool whose calls log their steps; `change` in the arguments makes one a change."""
+    """A tool whose calls log their steps; `change` in the arguments makes a call a change."""
 
     def __init__(self) -> None:
         self.log: list[str] = []
@@ -111,7 +113,7 @@ async def run_edited(steps: Steps, model: ScriptedModel, number: int, *more: Hoo
     return await run_loop(model, "go", tools=[steps.tool], config=config)
 
 
-async def test_a_call_that_a_hook_turns_into_a_change_runs_alone():
+async def test_call_edited_into_a_change_runs_alone():
     steps = Steps()
     run = await run_edited(steps, asking(*[("echo", {})] * 4), 2)
 
@@ -119,14 +121,14 @@ async def test_a_call_that_a_hook_turns_into_a_change_runs_alone():
         *("echo#0 judged", "echo#1 judged", "echo#2 judged"),
         *("echo#0 begins", "echo#1 begins", "echo#0 ends", "echo#1 ends"),
         *("echo#2 begins", "echo#2 ends"),
-        # What comes after it is judged after it, and not by what was true before.
+        # Calls after the change are judged only once it has run.
         *("echo#3 judged", "echo#3 begins", "echo#3 ends"),
     ]
     assert [r.tool_call_id for r in run.results] == [f"echo#{number}" for number in range(4)]
     assert run.results[2].text == "{'change': True}"
 
 
-async def test_a_call_that_is_deferred_after_such_a_change_runs_nothing_twice():
+async def test_deferred_call_after_an_edited_change_runs_no_call_twice():
     def defer(_info: Any, call: Any) -> Defer | None:
         return Defer("?") if call.id == "echo#2" else None
 

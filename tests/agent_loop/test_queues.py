@@ -13,14 +13,14 @@ def texts(items):
 @pytest.mark.parametrize(
     ("mode", "polls"), [("all", [["a", "b", "c"], []]), ("one-at-a-time", [["a"], ["b"]])]
 )
-def test_the_mode_says_how_much_is_due(mode, polls):
+def test_queue_mode_decides_how_many_messages_are_drained(mode, polls):
     queue = InputQueue("steering", mode)
     for text in "abc":
         queue.put(text)
     assert [texts(queue.drain()) for _ in polls] == polls
 
 
-def test_what_is_taken_back_is_not_delivered():
+def test_message_taken_back_is_not_delivered():
     received = []
     queue = InputQueue("follow_up", on_delivered=received.append)
     first, second = queue.put("a"), queue.put(user_text("b"))
@@ -32,7 +32,7 @@ def test_what_is_taken_back_is_not_delivered():
     assert (second.message.origin, queue.take_back()) == ("follow_up", ())
 
 
-def test_nothing_is_lost_or_given_twice_between_threads():
+def test_queue_delivers_every_message_once_between_threads():
     queue, got = InputQueue("steering"), []
 
     def produce(start):

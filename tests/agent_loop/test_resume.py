@@ -59,7 +59,7 @@ def assistant_text(text: str = "half", **more: object) -> AssistantMessage:
         ),
     ],
 )
-async def test_whatever_was_cut_off_goes_on_and_the_service_gets_the_word(
+async def test_unfinished_history_is_continued_with_the_right_prompt(
     messages: list[Message], opens_with: list[str]
 ) -> None:
     assert [message.text for message in continuation_prompt(messages)] == opens_with
@@ -71,7 +71,7 @@ async def test_whatever_was_cut_off_goes_on_and_the_service_gets_the_word(
 
 
 @pytest.mark.parametrize("messages", [[], [ASKED, assistant_text("whole")]])
-def test_case_9_what_is_whole_cannot_be_continued(messages: list[Message]) -> None:
+def test_case_9_complete_history_cannot_be_continued(messages: list[Message]) -> None:
     with pytest.raises(ValueError, match="nothing to continue"):
         check_resumable(messages)
 
@@ -86,11 +86,11 @@ THREE = AssistantMessage(
 MODES: list[ToolExecutionMode] = ["parallel", "sequential"]
 
 
-def decided(call_id: str, allow: bool = False) -> CallDecision:
+def call_decision(call_id: str, allow: bool = False) -> CallDecision:
     return CallDecision(tool_call_id=call_id, allow=allow, answer=ANSWER)
 
 
-async def carried_on(
+async def continue_with(
     mode: ToolExecutionMode, *decisions: CallDecision, before: BeforeToolCall | None = None
 ) -> tuple[LoopRun, list[str]]:
     """The result of continuing from `THREE`, and the calls that ran."""
@@ -103,7 +103,7 @@ async def carried_on(
 
 
 @pytest.mark.parametrize("mode", MODES)
-async def test_a_call_whose_answer_is_ready_does_not_run_and_no_hook_is_asked(
+async def test_call_with_a_ready_result_does_not_run_and_calls_no_hook(
     mode: ToolExecutionMode,
 ) -> None:
     asked: list[str] = []
@@ -111,7 +111,7 @@ async def test_a_call_whose_answer_is_ready_does_not_run_and_no_hook_is_asked(
     def before(_info: TurnInfo, call: ToolCall) -> None:
         asked.append(call.id)
 
-    run, acted = await carried_on(mode, decided("b"), before=before)
+    run, acted = await continue_with(mode, call_decision("b"), before=before)
 
     assert acted == asked == ["a", "c"]
     assert [result.text for result in run.results] == ["ok", "known already", "ok"]
@@ -119,11 +119,13 @@ async def test_a_call_whose_answer_is_ready_does_not_run_and_no_hook_is_asked(
 
 
 @pytest.mark.parametrize("mode", MODES)
-async def test_it_is_answered_even_where_a_call_before_it_waits(mode: ToolExecutionMode) -> None:
+async def test_ready_result_is_recorded_even_if_an_earlier_call_is_deferred(
+    mode: ToolExecutionMode,
+) -> None:
     def before(_info: TurnInfo, call: ToolCall) -> Defer | None:
         return Defer("a person has to say") if call.id == "a" else None
 
-    run, acted = await carried_on(mode, decided("b"), before=before)
+    run, acted = await continue_with(mode, call_decision("b"), before=before)
 
     assert acted == []
     assert isinstance(run.outcome, AwaitingConfirmation)
@@ -134,26 +136,28 @@ async def test_it_is_answered_even_where_a_call_before_it_waits(mode: ToolExecut
 
 
 @pytest.mark.parametrize("mode", MODES)
-async def test_the_answer_stands_where_an_allowed_call_does_not_come_to_run(
+async def test_ready_result_of_an_allowed_call_is_used_if_the_call_cannot_run(
     mode: ToolExecutionMode,
 ) -> None:
     def before(_info: TurnInfo, call: ToolCall) -> StopRun | None:
         return StopRun(Done(stopped_by="storm")) if call.id == "a" else None
 
-    run, acted = await carried_on(mode, decided("b", allow=True), decided("c"), before=before)
+    run, acted = await continue_with(
+        mode, call_decision("b", allow=True), call_decision("c"), before=before
+    )
 
     assert acted == []
     assert [result.details["outcome"] for result in run.results] == ["suppressed", *["aborted"] * 2]
 
 
-async def test_an_allowed_call_runs_for_the_answer_it_gives_now() -> None:
-    run, acted = await carried_on("parallel", decided("b", allow=True))
+async def test_allowed_call_runs_and_its_new_result_is_used() -> None:
+    run, acted = await continue_with("parallel", call_decision("b", allow=True))
 
     assert acted == ["a", "b", "c"]
     assert [result.text for result in run.results] == ["ok"] * 3
 
 
-def test_calls_behind_an_open_one_may_be_answered() -> None:
+def test_calls_after_an_open_call_can_have_results() -> None:
     answers = [
         ToolResultMessage(tool_call_id=name, tool_name="echo", content=()) for name in ("c", "b")
     ]

@@ -35,7 +35,7 @@ async def record_run(model, *, policy=None, signal=None, clock=None, seen=None):
     return [event async for event in stream(context, StreamOptions(), signal or AbortSignal())]
 
 
-async def test_without_an_error_everything_passes():
+async def test_stream_without_errors_passes_unchanged():
     events = [TextDelta("a"), StreamDone()]
     assert await record_run(ScriptedModel().will_stream(*events)) == events
 
@@ -43,13 +43,13 @@ async def test_without_an_error_everything_passes():
 @pytest.mark.parametrize(
     "kind", ["auth", "context_length", "other", "usage_cap", "invalid_request", "refused"]
 )
-async def test_what_will_not_pass_is_not_retried(kind):
+async def test_permanent_errors_are_not_retried(kind):
     model = ScriptedModel().will_stream(error(kind))
     assert [type(event) for event in await record_run(model)] == [StreamError]
     assert len(model.seen) == 1
 
 
-async def test_the_wait_doubles_and_the_sixth_error_surfaces():
+async def test_retry_wait_doubles_and_the_sixth_error_is_returned():
     model, clock = ScriptedModel(), FakeClock(is_eager=True)
     for _ in range(6):
         model.will_stream(error())
@@ -71,7 +71,7 @@ async def test_the_wait_doubles_and_the_sixth_error_surfaces():
         ("server", 900, [300]),
     ],
 )
-async def test_a_server_that_asks_for_time_gets_it_up_to_a_cap(kind, asked_s, waited):
+async def test_retry_after_is_respected_up_to_a_limit(kind, asked_s, waited):
     clock = FakeClock(is_eager=True)
     model = ScriptedModel().will_stream(error(kind, retry_after_s=asked_s)).will_say("ok")
 
@@ -82,7 +82,7 @@ async def test_a_server_that_asks_for_time_gets_it_up_to_a_cap(kind, asked_s, wa
         assert events[-1].error.kind == "usage_cap"
 
 
-def test_jitter_only_lengthens_the_wait():
+def test_jitter_only_lengthens_the_retry_wait():
     policy, gone = RecoveryPolicy(), ProviderError("gone", kind="network")
     assert policy.delay_s(2, gone, lambda: 0.0) == 4
     assert policy.delay_s(2, gone, lambda: 1.0) == 5
@@ -100,7 +100,7 @@ def test_jitter_only_lengthens_the_wait():
         (RecoveryPolicy(commit_on="seed"), CALL, 1),
     ],
 )
-async def test_what_was_seen_forbids_a_retry(policy, delta, calls):
+async def test_stream_is_not_retried_after_visible_output(policy, delta, calls):
     model = ScriptedModel().will_stream(delta, error()).will_say("ok")
     await record_run(model, policy=policy)
     assert len(model.seen) == calls
@@ -115,7 +115,7 @@ async def test_what_was_seen_forbids_a_retry(policy, delta, calls):
         ("Timed out before the first byte.", "establish", 0),
     ],
 )
-async def test_only_a_model_that_stalled_is_told_to_act(message, phase, nudges):
+async def test_retry_adds_a_nudge_only_after_a_stalled_stream(message, phase, nudges):
     model = ScriptedModel()
     model.will_stream(error("network", message, phase=phase))
     model.will_stream(error("network", message, phase=phase)).will_say("ok")
@@ -126,7 +126,7 @@ async def test_only_a_model_that_stalled_is_told_to_act(message, phase, nudges):
     assert texts == [0, nudges, nudges]
 
 
-async def test_the_retry_is_announced_before_the_wait_and_an_abort_ends_it():
+async def test_retry_event_comes_before_the_wait_and_abort_ends_the_wait():
     model, clock, signal = ScriptedModel().will_stream(error()), FakeClock(), AbortSignal()
     stream = retrying_stream_fn(model.stream_fn, sleep=clock.sleep)
     events = stream(LlmContext(system_prompt="", messages=[]), StreamOptions(), signal)
@@ -145,27 +145,27 @@ async def test_the_retry_is_announced_before_the_wait_and_an_abort_ends_it():
     assert len(model.seen) == 1
 
 
-async def test_nothing_is_asked_after_an_abort():
+async def test_no_request_is_sent_after_an_abort():
     model, signal = ScriptedModel(), AbortSignal()
     signal.abort()
     (event,) = await record_run(model, signal=signal)
     assert (event.error.kind, model.seen) == ("aborted", [])
 
 
-async def test_a_stream_that_just_ends_before_its_first_word_is_retried():
+async def test_stream_that_ends_before_any_output_is_retried():
     model = ScriptedModel().will_stream(StreamStart(model="m")).will_say("here")
     events = await record_run(model)
     assert isinstance(events[1], StreamRetry)
     assert (len(model.seen), isinstance(events[-1], StreamDone)) == (2, True)
 
 
-async def test_a_stream_that_just_ends_after_text_is_an_error():
+async def test_stream_that_ends_after_text_without_done_is_an_error():
     model = ScriptedModel().will_stream(TextDelta("half")).will_say("never")
     text, end = await record_run(model)
     assert (text, end.error.kind, len(model.seen)) == (TextDelta("half"), "network", 1)
 
 
-async def test_who_began_to_answer_before_an_error_is_told_all_the_same():
+async def test_stream_start_before_an_error_is_passed_on():
     model = ScriptedModel().will_stream(StreamStart(model="m"), error()).will_stream(StreamDone())
     kinds = [type(event) for event in await record_run(model)]
     assert kinds == [StreamStart, StreamRetry, StreamDone]

@@ -51,7 +51,7 @@ from dirge_py.types.tools import LoopToolResult
 from tests.support.loop_runs import Tool, forever, run_loop
 
 
-async def test_a_plain_answer_is_one_turn():
+async def test_plain_answer_is_one_turn():
     run = await run_loop(ScriptedModel().will_say("Hi there!"), "Hello")
 
     assert run.roles == ["user", "assistant"]
@@ -69,7 +69,7 @@ async def test_a_plain_answer_is_one_turn():
     assert (run.outcome.result.response, run.outcome.result.turns) == ("Hi there!", 1)
 
 
-async def test_a_result_is_seen_by_the_next_model_call():
+async def test_tool_result_is_in_the_next_model_call():
     echo = Tool()
     model = ScriptedModel().will_call("echo", v=1).will_say("done")
 
@@ -83,7 +83,7 @@ async def test_a_result_is_seen_by_the_next_model_call():
     assert (second.message, second.tool_results) == (run.new[-1], ())
 
 
-async def test_continuing_adds_no_user_message():
+async def test_continue_adds_no_user_message():
     model = ScriptedModel().will_say("Response")
 
     run = await run_loop(model, context=Context(messages=[user_text("Hello")]))
@@ -93,7 +93,7 @@ async def test_continuing_adds_no_user_message():
 
 
 @pytest.mark.parametrize("messages", [[], [AssistantMessage(content=(TextBlock("hi"),))]])
-def test_there_must_be_something_to_continue(messages):
+def test_continue_without_an_open_turn_raises(messages):
     heard = EventRecorder()
     with pytest.raises(ValueError, match="nothing to continue"):
         run_agent_loop_continue(
@@ -106,7 +106,7 @@ def test_there_must_be_something_to_continue(messages):
     assert heard.events == []
 
 
-async def test_a_trailing_custom_message_may_be_converted():
+async def test_trailing_custom_message_can_be_converted():
     model = ScriptedModel().will_say("ok")
     config = LoopConfig(convert_to_llm=lambda _info, messages: [user_text("from custom")])
 
@@ -126,7 +126,7 @@ async def test_a_trailing_custom_message_may_be_converted():
     ],
     ids=["nothing", "text", "half a call", "a call"],
 )
-async def test_d16_a_stream_that_just_ends_is_an_error_and_no_call_of_it_runs(events):
+async def test_d16_stream_that_ends_without_done_is_an_error_and_runs_no_call(events):
     tool = Tool()
     run = await run_loop(ScriptedModel().will_stream(*events), "start", tools=[tool])
 
@@ -135,7 +135,7 @@ async def test_d16_a_stream_that_just_ends_is_an_error_and_no_call_of_it_runs(ev
     assert (run.outcome.kind, tool.ran) == ("network", [])
 
 
-async def test_a_provider_error_ends_the_run_without_polling():
+async def test_provider_error_ends_the_run_without_polling_queues():
     queue = InputQueue("follow_up")
     queue.put("later")
     config = LoopConfig(get_followup_messages=followups_from_queue(queue))
@@ -150,12 +150,12 @@ async def test_a_provider_error_ends_the_run_without_polling():
     assert len(queue) == 1
 
 
-async def test_a_refusal_has_its_own_outcome():
+async def test_refusal_has_its_own_outcome():
     run = await run_loop(ScriptedModel().will_fail("No.", kind="refused"), "start")
     assert run.outcome == Refused(reason="No.")
 
 
-async def test_usage_is_reported_only_when_there_is_some():
+async def test_usage_is_emitted_only_if_there_is_any():
     model = ScriptedModel().will_call("echo")
     model.will_say("a", usage=Usage(input=1000, cache_read=800))
 
@@ -167,7 +167,7 @@ async def test_usage_is_reported_only_when_there_is_some():
 
 
 @pytest.mark.parametrize("fails", ["before", "raises", "midway"])
-async def test_a_broken_stream_function_is_an_error_turn(fails):
+async def test_failing_stream_function_gives_an_error_turn(fails):
     async def midway(*_):
         yield TextDelta("a")
         raise OSError("gone")
@@ -186,7 +186,7 @@ async def test_a_broken_stream_function_is_an_error_turn(fails):
     assert isinstance(run.outcome, Failed)
 
 
-async def test_a_raising_sink_does_not_stop_a_run():
+async def test_failing_event_sink_does_not_stop_a_run():
     def deaf(_event):
         raise RuntimeError("no")
 
@@ -201,7 +201,7 @@ async def test_a_raising_sink_does_not_stop_a_run():
     assert [message.role for message in new] == ["user", "assistant"]
 
 
-async def test_an_error_turn_goes_on_when_a_hook_says_how():
+async def test_run_continues_after_an_error_turn_if_a_hook_returns_a_continuation():
     def prepare(info):
         if info.message.stop_reason == "error":
             return TurnUpdate(continue_with=[user_text("go on", "harness")])
@@ -215,7 +215,7 @@ async def test_an_error_turn_goes_on_when_a_hook_says_how():
     assert isinstance(run.outcome, Done)
 
 
-async def test_an_empty_continuation_asks_again():
+async def test_empty_continuation_calls_the_model_again():
     update = [TurnUpdate(continue_with=())]
     config = LoopConfig(prepare_next_turn=lambda _: update.pop() if update else None)
     model = ScriptedModel().will_say("a").will_say("b")
@@ -225,7 +225,7 @@ async def test_an_empty_continuation_asks_again():
     assert len(model.seen) == 2
 
 
-async def test_the_next_turn_sees_what_a_hook_changed():
+async def test_changes_of_prepare_next_turn_apply_to_the_next_turn():
     updates = [TurnUpdate(model="other/big", thinking_level="high")]
 
     def prepare(info):
@@ -255,7 +255,7 @@ async def test_the_next_turn_sees_what_a_hook_changed():
 
 
 class TestStopping:
-    async def test_a_true_answer_polls_nothing(self):
+    async def test_should_stop_after_turn_true_ends_the_run_without_polling(self):
         queue = InputQueue("steering")
         queue.put("wait")
         config = LoopConfig(
@@ -267,7 +267,7 @@ class TestStopping:
         assert isinstance(run.outcome, Done)
 
     @pytest.mark.parametrize("returned", [True, False])
-    async def test_closing_words_are_a_turn_of_their_own(self, returned):
+    async def test_closing_text_of_a_stop_is_a_separate_turn(self, returned):
         stop = StopRun(Done(stopped_by="storm"), say="I give up.")
 
         def should_stop(_info):
@@ -300,7 +300,7 @@ class TestStopping:
         assert [message.text for message in run.new] == ["go", "a", "Stop.", "next", "b"]
         assert seen == ["storm", "natural"]
 
-    async def test_a_stop_before_the_model_call_ends_an_empty_turn(self):
+    async def test_stop_before_the_model_call_ends_an_empty_turn(self):
         stop = StopRun(HookTerminated(point="transform_context", reason="no"))
         model = ScriptedModel()
 
@@ -311,7 +311,7 @@ class TestStopping:
         assert model.seen == []
 
     @pytest.mark.parametrize("mode", ["parallel", "sequential"])
-    async def test_a_stop_among_calls_answers_all_of_them(self, mode):
+    async def test_stop_during_tool_calls_gives_every_call_a_result(self, mode):
         def before(_info, call):
             return StopRun(Done(stopped_by="x")) if call.id == "echo#1" else None
 
@@ -326,7 +326,7 @@ class TestStopping:
         ]
         assert_balanced(run.new)
 
-    async def test_all_results_must_terminate_to_end_the_inner_loop(self):
+    async def test_run_ends_only_if_all_results_terminate(self):
         async def end(*_):
             return LoopToolResult(content=(TextBlock("bye"),), terminate=True)
 
@@ -341,7 +341,7 @@ class TestStopping:
 
 
 class TestSteering:
-    async def test_it_reaches_the_model_as_guidance_and_history_as_typed(self):
+    async def test_steering_is_sent_as_guidance_and_stored_as_typed(self):
         queue = InputQueue("steering")
         model = ScriptedModel()
 
@@ -359,7 +359,7 @@ class TestSteering:
         assert [message.text for message in run.new] == ["start", "a", "look at CI", "b"]
         assert model.seen[1].messages[-1].text == GUIDANCE + "look at CI"
 
-    async def test_one_at_a_time_delivers_the_oldest(self):
+    async def test_one_at_a_time_delivers_the_oldest_message(self):
         queue = InputQueue("steering", "one-at-a-time")
         for text in "abc":
             queue.put(text)
@@ -386,7 +386,7 @@ class TestSteering:
         assert run.new[-2] == user_text("then test", "follow_up")
         assert model.seen[2].messages[-1].text == "then test"
 
-    async def test_interjecting_ends_after_the_turn_and_leaves_the_queue(self):
+    async def test_interject_ends_the_run_after_the_turn_and_keeps_the_queue(self):
         queue, signal = InputQueue("steering"), AbortSignal()
 
         async def interrupted(*_):
@@ -404,7 +404,7 @@ class TestSteering:
         assert run.results[0].text == "whole"
         assert [item.message.text for item in queue.peek()] == ["wait"]
 
-    async def test_what_was_taken_enters_history_when_a_later_hook_stops(self):
+    async def test_steering_taken_from_the_queue_is_stored_if_a_later_hook_stops(self):
         queue = InputQueue("steering")
         queue.put("typed")
         config = compose(
@@ -416,7 +416,7 @@ class TestSteering:
 
 
 class TestAborting:
-    async def test_before_the_start_no_model_is_called(self):
+    async def test_abort_before_the_start_calls_no_model(self):
         signal, model = AbortSignal(), ScriptedModel()
         signal.abort()
 
@@ -424,7 +424,7 @@ class TestAborting:
 
         assert (model.seen, run.roles, run.outcome) == ([], ["user"], Cancelled(reason="user"))
 
-    async def test_between_chunks_the_text_is_kept_and_calls_are_dropped(self):
+    async def test_abort_between_chunks_keeps_text_and_drops_partial_calls(self):
         signal = AbortSignal()
 
         async def stream(*_):
@@ -457,7 +457,7 @@ class TestAborting:
             "get_api_key",
         ],
     )
-    async def test_a_hook_that_hangs_does_not_hold_the_run(self, hook):
+    async def test_abort_ends_a_run_with_a_hanging_hook(self, hook):
         signal = AbortSignal()
 
         async def hang(*_):
@@ -472,7 +472,7 @@ class TestAborting:
         assert_balanced(run.new)
         assert isinstance(run.outcome, Done if hook == "get_followup_messages" else Cancelled)
 
-    async def test_while_the_key_is_fetched_no_model_is_called(self):
+    async def test_abort_while_the_key_is_fetched_calls_no_model(self):
         signal, model = AbortSignal(), ScriptedModel()
         config = LoopConfig(get_api_key=lambda _: signal.abort())
 
@@ -480,7 +480,7 @@ class TestAborting:
 
         assert (model.seen, run.outcome) == ([], Cancelled(reason="user"))
 
-    async def test_a_cancelled_task_says_its_last_words_and_stays_cancelled(self):
+    async def test_cancelled_task_emits_its_end_and_stays_cancelled(self):
         heard, began = EventRecorder(), asyncio.Event()
 
         async def body(*_):
@@ -510,7 +510,7 @@ class TestAborting:
 
 class TestDeferring:
     @pytest.mark.parametrize("mode", ["parallel", "sequential"])
-    async def test_calls_before_it_run_and_the_rest_wait(self, mode):
+    async def test_calls_before_a_deferred_call_run_and_the_others_wait(self, mode):
         def before(_info, call):
             return Defer("may I?") if call.arguments["n"] == 1 else None
 
@@ -527,7 +527,7 @@ class TestDeferring:
         assert_balanced(run.new, open_calls_allowed=True)
         assert [result.tool_call_id for result in run.results] == ["echo#0"]
 
-    async def test_decisions_are_carried_out_in_order_before_the_model_is_asked(self):
+    async def test_decisions_are_applied_in_order_before_the_model_call(self):
         calls = tuple(ToolCallBlock(id=f"c{n}", name="echo", arguments={"n": n}) for n in range(3))
         history = [user_text("go"), AssistantMessage(content=calls, stop_reason="toolUse")]
         echo, model = Tool(), ScriptedModel().will_say("done")
@@ -554,7 +554,7 @@ class TestDeferring:
         assert_balanced([*history, *run.new])
         assert run.recorder.of(TurnEnd)[0].message == history[-1]
 
-    def test_a_decision_must_fit_an_open_call(self):
+    def test_decision_for_an_unknown_call_raises(self):
         with pytest.raises(ValueError, match="No open call"):
             run_agent_loop_continue(
                 context=Context(messages=[user_text("go")]),
@@ -569,7 +569,7 @@ class TestDeferring:
 @pytest.mark.parametrize(
     "hook", ["transform_context", "prepare_next_turn", "get_steering_messages"]
 )
-async def test_a_raising_hook_is_told_and_the_run_goes_on(hook):
+async def test_hook_that_raises_is_reported_and_the_run_continues(hook):
     def bad(*_):
         raise KeyError("oops")
 
@@ -579,7 +579,7 @@ async def test_a_raising_hook_is_told_and_the_run_goes_on(hook):
     assert "oops" in run.recorder.of(SystemNotice)[0].content
 
 
-async def test_a_raising_gate_blocks_the_call():
+async def test_before_tool_call_hook_that_raises_denies_the_call():
     def bad(*_):
         raise KeyError("oops")
 
@@ -593,7 +593,7 @@ async def test_a_raising_gate_blocks_the_call():
     assert (run.outcomes, "my-plugin" in run.results[0].text) == (["denied"], True)
 
 
-async def test_a_key_that_cannot_be_found_is_an_error_of_that_call():
+async def test_get_api_key_error_fails_the_run():
     def bad(_provider):
         raise ProviderError("locked", kind="auth")
 
@@ -601,7 +601,7 @@ async def test_a_key_that_cannot_be_found_is_an_error_of_that_call():
     assert run.outcome == Failed(kind="auth", message="locked")
 
 
-async def test_edits_chain_and_are_validated_after_each():
+async def test_chained_edits_are_validated_after_each_hook():
     def validate(_tool, arguments):
         if not isinstance(arguments["n"], int):
             raise ValueError("n: must be a number.")
@@ -633,7 +633,7 @@ async def test_edits_chain_and_are_validated_after_each():
     assert run.outcomes == ["ok", "invalid"]
 
 
-async def test_the_first_answer_ends_the_question():
+async def test_hooks_after_an_override_are_not_called():
     asked = []
     config = compose(
         Hooks(name="a", before_tool_call=lambda *_: ToolOverride("no")),
@@ -645,7 +645,7 @@ async def test_the_first_answer_ends_the_question():
     assert (run.results[0].text, asked) == ("no", [])
 
 
-async def test_options_reach_the_stream_function():
+async def test_request_options_reach_the_stream_function():
     given = []
 
     async def stream(_context, options, _signal):
@@ -676,7 +676,7 @@ async def test_options_reach_the_stream_function():
     )
 
 
-async def test_views_leave_the_stored_history_alone():
+async def test_transform_and_convert_do_not_change_the_stored_history():
     history = [user_text(str(n)) for n in range(4)]
     order, contexts = [], []
 
@@ -702,7 +702,7 @@ async def test_views_leave_the_stored_history_alone():
     assert (order, contexts, len(history)) == (["transform", "convert 2"], [6], 4)
 
 
-async def test_an_aborting_provider_ends_the_run_as_cancelled():
+async def test_aborted_error_of_a_provider_cancels_the_run():
     async def stream(*_):
         yield StreamError(ProviderError("Stopped.", kind="aborted"))
 

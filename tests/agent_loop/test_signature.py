@@ -24,7 +24,7 @@ def reordered(value):
     return value
 
 
-def test_case_98_key_order_and_integral_floats_make_no_difference():
+def test_case_98_key_order_and_integral_floats_give_the_same_signature():
     one = signature("read", {"a": {"x": 1, "y": [1, 2.0]}, "b": 1})
     other = signature("read", {"b": 1.0, "a": {"y": [1.0, 2], "x": 1}})
     assert one == other == 'read\0{"a":{"x":1,"y":[1,2]},"b":1}'
@@ -34,16 +34,16 @@ def test_case_98_key_order_and_integral_floats_make_no_difference():
     ("one", "other"),
     [(1, True), (0, False), (0, None), ("1", 1), (1.5, "1.5"), ([1], {"0": 1}), ({}, []), ("", {})],
 )
-def test_what_differs_in_json_differs(one, other):
+def test_values_that_differ_in_json_have_different_signatures(one, other):
     assert canonical_json(one) != canonical_json(other)
 
 
-def test_the_name_is_part_of_it():
+def test_tool_name_is_part_of_the_signature():
     assert signature("a", {}) != signature("b", {})
 
 
 @given(json_values)
-def test_equal_values_are_written_equally_and_as_json(value):
+def test_equal_values_have_equal_canonical_json(value):
     text = canonical_json(value)
     assert canonical_json(reordered(value)) == text
     finite = not any(math.isinf(item) for item in _floats(value))
@@ -73,7 +73,7 @@ class Hostile(dict):
         raise RuntimeError("not today")
 
 
-def test_a_value_that_json_has_no_form_for_equals_only_itself():
+def test_value_without_a_json_form_equals_only_itself():
     deep: object = 0
     for _ in range(50_000):
         deep = [deep]

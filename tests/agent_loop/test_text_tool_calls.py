@@ -53,7 +53,7 @@ async def run_with(text="", thinking="", tools=None, config=CONFIG, calls=()):
 
 
 @pytest.mark.parametrize("written", SHAPES.values(), ids=SHAPES)
-async def test_case_92_a_call_in_thoughts_is_made(written):
+async def test_case_92_call_written_in_thinking_runs(written):
     tool = reading()
     run, model = await run_with("I will look.", f"So I do {written} now.", [tool])
 
@@ -66,13 +66,13 @@ async def test_case_92_a_call_in_thoughts_is_made(written):
     assert run.new[1] in stored
 
 
-async def test_scavenging_is_off_unless_asked_for():
+async def test_scavenging_is_off_by_default():
     tool = reading()
     _, model = await run_with(thinking=CALL, tools=[tool], config=LoopConfig(validate=by_schema))
     assert (tool.ran, len(model.seen)) == ([], 1)
 
 
-async def test_case_94_what_does_not_fit_is_dropped_silently():
+async def test_case_94_written_call_with_invalid_arguments_is_dropped():
     tool = Tool("strict", parameters=STRICT)
     written = '<|DSML|invoke name="strict"></|DSML|invoke>'
     run, model = await run_with("well", written, [tool])
@@ -81,14 +81,14 @@ async def test_case_94_what_does_not_fit_is_dropped_silently():
     assert not run.recorder.of(RepairStats)
 
 
-async def test_what_can_be_mended_is_made():
+async def test_written_call_with_repairable_arguments_runs():
     tool = Tool("t", parameters=shaped(["n"], n=INTEGER))
     run, _ = await run_with(thinking='{"name": "t", "arguments": {"n": "5"}}', tools=[tool])
     assert tool.ran == [{"n": 5}]
     assert run.recorder.of(RepairStats)[0].counts == {"stringified_scalar": 1}
 
 
-async def test_case_95_beside_a_real_call_nothing_is_scavenged():
+async def test_case_95_written_calls_are_ignored_beside_a_real_call():
     tool = Tool("t")
     thinking = '{"name": "t", "arguments": {"b": 1, "a": 1.0}} {"name": "t", "arguments": {"c": 1}}'
     real = ToolCallBlock(id="1", name="t", arguments={"a": 1, "b": 1})
@@ -96,7 +96,7 @@ async def test_case_95_beside_a_real_call_nothing_is_scavenged():
     assert tool.ran == [{"a": 1, "b": 1}]
 
 
-async def test_case_95_the_same_call_in_two_spellings_is_made_once():
+async def test_case_95_equal_written_calls_run_once():
     tool = Tool("t")
     thinking = (
         '{"name": "t", "arguments": {"b": 1, "a": 1.0}}'
@@ -108,7 +108,7 @@ async def test_case_95_the_same_call_in_two_spellings_is_made_once():
     assert len({call.id for call in run.new[1].calls}) == 2
 
 
-async def test_case_93_at_most_four_are_made():
+async def test_case_93_at_most_four_written_calls_run():
     tool = Tool("t")
     thinking = " ".join('{"name": "t", "arguments": {"n": %d}}' % n for n in range(6))  # noqa: UP031
     await run_with(thinking=thinking, tools=[tool])
@@ -116,14 +116,14 @@ async def test_case_93_at_most_four_are_made():
 
 
 @pytest.mark.parametrize("ops", [["edit"], ["read", "network"], ["other"]])
-async def test_a1_what_would_change_something_is_never_taken_from_text(ops):
+async def test_a1_written_call_that_could_change_something_never_runs(ops):
     tool = OperationTool("read", parameters=STRICT, ops=ops)
     for written in ({"text": f"Now.\n{CALL}"}, {"thinking": CALL}):
         _, model = await run_with(**written, tools=[tool])
         assert (tool.ran, len(model.seen)) == ([], 1)
 
 
-async def test_a_call_written_plainly_into_the_answer_may_look():
+async def test_read_call_written_in_the_answer_runs():
     tool = reading()
     await run_with(f"Let me see.\n{CALL}", tools=[tool])
     assert tool.ran == [{"path": "a"}]
@@ -146,28 +146,28 @@ async def test_a_call_written_plainly_into_the_answer_may_look():
         f'{{"log": [{CALL}]}}',
     ],
 )
-async def test_a1_what_is_quoted_in_the_answer_is_not_a_call(text):
+async def test_a1_call_quoted_in_the_answer_does_not_run(text):
     tool = reading()
     _, model = await run_with(text, tools=[tool])
     assert (tool.ran, len(model.seen)) == ([], 1)
 
 
-def test_what_follows_a_quotation_still_counts():
+def test_written_call_after_a_quotation_is_found():
     text = without_quotations(f"```\n{CALL}\n```\n{CALL}\n`x` {CALL}")
     assert len(find_calls(text, READ)) == 2
 
 
-def test_case_93_unknown_names_give_nothing():
+def test_case_93_calls_of_unknown_tools_are_not_found():
     assert find_calls(CALL, {"write": []}) == []
 
 
-async def test_case_93_a_long_message_is_not_searched():
+async def test_case_93_long_message_is_not_searched_for_calls():
     tool = reading()
     await run_with("x" * (MOST_BYTES // 2), CALL + "é" * (MOST_BYTES // 4), tools=[tool])
     assert tool.ran == []
 
 
-def test_case_93_json_inside_a_block_is_not_counted_twice():
+def test_case_93_json_inside_a_dsml_call_is_not_counted_twice():
     inner = json.loads(SHAPES["tool_name"])
     text = (
         '<|DSML|invoke name="write"><|DSML|parameter name="content" string="false">'
@@ -177,7 +177,7 @@ def test_case_93_json_inside_a_block_is_not_counted_twice():
     assert (call.name, call.arguments) == ("write", {"content": inner})
 
 
-def test_case_93_a_value_that_is_no_json_after_all_is_text():
+def test_case_93_parameter_that_is_not_json_is_text():
     text = (
         '<|DSML|invoke name="read"><|DSML|parameter name="n" string="false">5</|DSML|parameter>'
         '<|DSML|parameter name="m" string="false">{5</|DSML|parameter></|DSML|invoke>'
@@ -197,11 +197,11 @@ def test_case_93_a_value_that_is_no_json_after_all_is_text():
         "{name: read}",
     ],
 )
-def test_what_only_looks_like_a_call_is_none(text):
+def test_text_that_only_resembles_a_call_is_not_a_call(text):
     assert find_calls(text, READ) == []
 
 
-def test_an_unfinished_parameter_is_left_out():
+def test_unfinished_parameter_is_left_out():
     text = '<|DSML|invoke name="read"><|DSML|parameter name="path">a</|DSML|invoke>'
     assert find_calls(text, READ)[0].arguments == {}
 
@@ -245,7 +245,7 @@ PIECES = st.sampled_from(
 
 @given(st.lists(PIECES | st.text(max_size=5), max_size=30).map("".join))
 @settings(max_examples=size(66, 200), deadline=None)
-def test_the_search_never_raises_and_finds_only_known_tools(text):
+def test_call_search_never_raises_and_finds_only_known_tools(text):
     shown = without_quotations(text)
     assert len(shown) == len(text)
     for call in (*scan(text, READ), *scan(text, READ, shown)):
@@ -255,12 +255,12 @@ def test_the_search_never_raises_and_finds_only_known_tools(text):
     assert call_as_text(message, [reading()]) in ("read", "")
 
 
-async def test_a_broken_off_or_cut_answer_is_not_searched():
+async def test_truncated_answer_is_not_searched_for_calls():
     tool = reading()
     model = ScriptedModel().will(Reply(thinking=CALL, stop_reason="length"))
     run = await run_loop(model, "go", tools=[tool], config=CONFIG)
     assert (tool.ran, run.new[1].stop_reason) == ([], "length")
 
 
-def test_names_of_other_things_are_no_tools():
+def test_json_with_another_name_is_not_a_call():
     assert find_calls('{"name": "Ann", "arguments": {"path": "a"}}', READ) == []

@@ -30,7 +30,7 @@ def calling(*names):
 
 
 @pytest.mark.parametrize("body", [forever, stubborn])
-async def test_a16_a_tool_that_takes_too_long_is_stopped_and_named(body):
+async def test_a16_tool_over_its_time_limit_is_stopped_with_an_error(body):
     run = await run_loop(calling("grep"), "go", tools=[Tool("grep", body)], config=limited())
 
     (result,) = run.results
@@ -41,7 +41,7 @@ async def test_a16_a_tool_that_takes_too_long_is_stopped_and_named(body):
     assert_balanced(run.new)
 
 
-async def test_a16_a_limit_of_its_own_is_honoured():
+async def test_a16_time_limit_of_a_single_tool_is_applied():
     config = limited(0.02, {"patient": 60, "hasty": 0.02})
     tools = [Tool("patient", a_breath), Tool("hasty", forever)]
     run = await run_loop(calling("patient", "hasty"), "go", tools=tools, config=config)
@@ -52,7 +52,7 @@ async def test_a16_a_limit_of_its_own_is_honoured():
     ("default_s", "per_tool", "own_s"),
     [(0, {}, None), (0.001, {"slow": 0}, None), (0.001, {}, 0.0)],
 )
-async def test_a_tool_without_a_limit_may_take_its_time(default_s, per_tool, own_s):
+async def test_tool_without_a_limit_can_run_longer_than_the_default(default_s, per_tool, own_s):
     gate = asyncio.Event()
 
     async def slow(*_):
@@ -66,7 +66,7 @@ async def test_a_tool_without_a_limit_may_take_its_time(default_s, per_tool, own
     assert run.outcomes == ["ok"]
 
 
-async def test_a_tool_that_keeps_time_itself_can_still_be_given_a_limit():
+async def test_setting_limits_a_tool_that_times_itself():
     config = limited(60, {"bash": 0.02})
     tool = Tool("bash", forever)
     tool.timeout_s = 0.0
@@ -74,7 +74,7 @@ async def test_a_tool_that_keeps_time_itself_can_still_be_given_a_limit():
     assert run.outcomes == ["timeout"]
 
 
-async def test_a_person_who_is_asked_is_never_hurried():
+async def test_permission_question_does_not_count_toward_the_time_limit():
     answered = asyncio.Event()
     asyncio.get_running_loop().call_later(0.05, answered.set)
 
@@ -90,12 +90,12 @@ async def test_a_person_who_is_asked_is_never_hurried():
     assert run.outcomes == ["denied"]
 
 
-async def test_an_error_within_the_limit_is_the_tools_own():
+async def test_error_within_the_time_limit_keeps_its_message():
     run = await run_loop(calling("grep"), "go", tools=[Tool("grep", boom)], config=limited(60))
     assert (run.outcomes, run.results[0].text) == (["error"], "nothing matched")
 
 
-async def test_an_abort_ends_a_call_before_its_limit():
+async def test_abort_ends_a_call_before_its_time_limit():
     signal = AbortSignal()
 
     async def body(*_):
@@ -107,7 +107,7 @@ async def test_an_abort_ends_a_call_before_its_limit():
     assert (run.outcomes, run.outcome) == (["aborted"], Cancelled(reason="user"))
 
 
-async def test_an_abort_from_within_is_not_taken_for_the_limit():
+async def test_aborted_error_inside_a_call_is_not_a_timeout():
     async def proceed():
         raise Aborted
 
@@ -116,7 +116,7 @@ async def test_an_abort_from_within_is_not_taken_for_the_limit():
         await around(ToolCall(id="1", name="grep", arguments={}), proceed)
 
 
-async def test_a16_a_command_out_of_time_leaves_no_process_behind(tmp_path):
+async def test_a16_timed_out_command_leaves_no_process_running(tmp_path):
     runner = Runner(EnvironmentPolicy())
     services = ToolServices(
         files=Workspace([tmp_path], str(tmp_path)),

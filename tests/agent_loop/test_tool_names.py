@@ -70,13 +70,15 @@ def ran(tools: list[Tool]) -> list[str]:
         ("web_fetch", "webfetch"),
     ],
 )
-async def test_a_name_that_means_one_tool_is_that_tool(written: str, meant: str) -> None:
+async def test_tool_name_with_one_meaning_is_resolved_to_that_tool(
+    written: str, meant: str
+) -> None:
     tools = [Tool(name) for name in BUILT_IN]
     run = await calling(written, tools)
     assert (ran(tools), run.outcomes) == ([meant], ["ok"])
 
 
-async def test_history_events_and_hooks_have_the_tools_own_name() -> None:
+async def test_history_events_and_hooks_contain_the_resolved_tool_name() -> None:
     tool, judged = Tool("bash"), list[str]()
     config = LoopConfig(before_tool_call=lambda _, call: judged.append(call.name))
     model = ScriptedModel().will_call("Bash").will_say("done")
@@ -92,7 +94,7 @@ async def test_history_events_and_hooks_have_the_tools_own_name() -> None:
     assert run.recorder.of(RepairStats) == [RepairStats(counts={"tool_name": 1})]
 
 
-async def test_other_blocks_of_the_answer_stay_as_they_are() -> None:
+async def test_resolving_a_tool_name_keeps_other_blocks_of_the_answer() -> None:
     model = ScriptedModel().will_call_all(("Read", {"a": 1}), ("echo", {}), text="I look.")
     run = await run_loop(model.will_say("done"), "go", tools=[Tool("read"), Tool()])
 
@@ -105,7 +107,7 @@ async def test_other_blocks_of_the_answer_stay_as_they_are() -> None:
 
 
 @pytest.mark.parametrize("name", ["read_file", "Read", "shell", "update_plan", "list_files"])
-async def test_a_tool_of_exactly_that_name_wins(name: str) -> None:
+async def test_tool_with_the_exact_name_is_preferred(name: str) -> None:
     tools = [*(Tool(each) for each in BUILT_IN), Tool(name)]
     run = await calling(name, tools)
     assert (ran(tools), run.outcomes) == ([name], ["ok"])
@@ -130,9 +132,7 @@ async def test_a_tool_of_exactly_that_name_wins(name: str) -> None:
         (" ", ["read"], "There are: read."),
     ],
 )
-async def test_a_name_that_may_mean_several_tools_runs_none(
-    written: str, tools: list[str], words: str
-) -> None:
+async def test_ambiguous_tool_name_runs_no_tool(written: str, tools: list[str], words: str) -> None:
     available = [Tool(name) for name in tools]
     run = await calling(written, available)
     assert (ran(available), run.outcomes) == ([], ["unknown_tool"])
@@ -150,13 +150,13 @@ async def test_a_name_that_may_mean_several_tools_runs_none(
         "open_issue",
     ],
 )
-async def test_a_tool_of_a_server_is_found_without_parts_of_its_prefix(written: str) -> None:
+async def test_server_tool_is_found_without_parts_of_its_prefix(written: str) -> None:
     tools = [Tool("read"), Tool("mcp__github__open_issue")]
     await calling(written, tools)
     assert ran(tools) == ["mcp__github__open_issue"]
 
 
-async def test_a_tool_that_the_model_did_not_get_is_not_reached_by_another_name() -> None:
+async def test_unavailable_tool_is_not_reached_by_another_name() -> None:
     tools = [Tool("read")]
     run = await calling("Write", tools)
     assert (ran(tools), run.outcomes) == ([], ["unknown_tool"])

@@ -1,7 +1,7 @@
-"""Arguments as models wrote them, not quite JSON, with what they mean.
+"""Arguments that models wrote as not quite JSON, with their values.
 
-`READABLE` have one meaning. `UNCLEAR` have none, or more than one, or a reading would lose data:
-they must be refused. `CUT_OFF` break off: only calls that read may run with them.
+`READABLE` have one meaning. `UNCLEAR` have none, or several, or reading them would lose data:
+they are refused. `CUT_OFF` are truncated: only read calls run with them.
 """
 
 from typing import Any

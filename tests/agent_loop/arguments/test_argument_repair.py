@@ -42,7 +42,7 @@ TOGETHER = {
 }
 
 
-def test_case_80_valid_arguments_are_the_very_same_object():
+def test_case_80_valid_arguments_are_passed_on_as_the_same_object():
     arguments = {"path": "a"}
     call = prepared(Tool(parameters=STRICT), arguments)
 
@@ -181,7 +181,7 @@ def test_case_80_valid_arguments_are_the_very_same_object():
         ),
     ],
 )
-def test_what_was_plainly_meant_is_mended(schema, arguments, expected, kinds):
+def test_arguments_with_one_clear_meaning_are_repaired(schema, arguments, expected, kinds):
     before = copy.deepcopy(arguments)
 
     assert mended(schema, arguments) == (expected, kinds)
@@ -216,17 +216,17 @@ def test_what_was_plainly_meant_is_mended(schema, arguments, expected, kinds):
         pytest.param(STRICT, "[1]", id="no object"),
     ],
 )
-def test_what_could_mean_anything_is_not_mended(schema, arguments):
+def test_ambiguous_arguments_are_not_repaired(schema, arguments):
     call = prepared(Tool("read", parameters=schema), arguments)
     assert (call.problem, call.repairs) == ("invalid_arguments", ())
 
 
-def test_case_81_a_null_that_the_schema_allows_is_kept():
+def test_case_81_null_allowed_by_the_schema_is_kept():
     schema = shaped(path=STRING, limit={"type": ["integer", "null"]})
     assert mended(schema, {"path": "a", "limit": None}) == ({"path": "a", "limit": None}, ())
 
 
-def test_a_place_that_nothing_was_wrong_with_is_not_touched():
+def test_repair_leaves_valid_arguments_untouched():
     schema = {"type": "object", "properties": {"a": LIST, "b": {"items": LIST}, "free": {}}}
     arguments = {"a": "x", "b": [["y"]], "free": {"deep": [None, "1"]}}
 
@@ -236,14 +236,14 @@ def test_a_place_that_nothing_was_wrong_with_is_not_touched():
     assert fitting["b"] is arguments["b"] and fitting["free"] is arguments["free"]
 
 
-def test_without_repair_nothing_is_mended():
+def test_arguments_are_not_repaired_when_repair_is_off():
     for arguments in ({"paths": "a"}, '{"paths": ["a"'):
         call = prepared(Tool(parameters=shaped(paths=LIST)), arguments, repair=False)
         assert call.problem is not None
         assert call.repairs == ()
 
 
-def test_a_validator_that_only_raises_value_errors_is_good_enough():
+def test_repair_accepts_a_validator_that_raises_value_errors():
     def validate(arguments):
         if not isinstance(arguments["n"], int):
             raise ValueError("n: an integer")
@@ -274,7 +274,7 @@ def test_a_validator_that_only_raises_value_errors_is_good_enough():
         ),
     ],
 )
-def test_a_link_that_names_itself_is_the_path_it_shows(schema, arguments, expected):
+def test_markdown_link_to_its_own_text_becomes_a_plain_path(schema, arguments, expected):
     assert mended(schema, arguments) == (expected, ("md_link_unwrapped",))
 
 
@@ -287,11 +287,11 @@ def test_a_link_that_names_itself_is_the_path_it_shows(schema, arguments, expect
         {"path": "a", "content": "[b](http://b)"},
     ],
 )
-def test_real_links_and_other_fields_stay(arguments):
+def test_real_links_and_links_in_other_fields_are_kept(arguments):
     assert mended(STRICT, arguments) == (arguments, ())
 
 
-def test_a_link_is_left_where_the_text_of_it_would_not_fit():
+def test_link_is_kept_if_its_text_would_be_invalid():
     schema = shaped(path={"type": "string", "minLength": 10})
     arguments = {"path": "[notes.md](http://notes.md)"}
     assert mended(schema, arguments) == (arguments, ())
@@ -306,7 +306,9 @@ def test_a_link_is_left_where_the_text_of_it_would_not_fit():
         ({}, {}, None),
     ],
 )
-async def test_case_85_half_of_a_pair_is_completed_and_told(arguments, runs_with, names):
+async def test_case_85_missing_half_of_a_pair_gets_its_default_and_a_note(
+    arguments, runs_with, names
+):
     tool = Tool("read", parameters=TOGETHER)
     run = await run_loop(
         asking(("read", {"path": "a", **arguments})), "go", tools=[tool], config=CHECKED
@@ -320,7 +322,7 @@ async def test_case_85_half_of_a_pair_is_completed_and_told(arguments, runs_with
     assert not run.recorder.of(RepairStats)
 
 
-async def test_notes_are_a_block_of_their_own_before_what_the_after_hook_made():
+async def test_repair_notes_are_a_separate_block_before_the_hooks_content():
     tool = Tool("read", parameters=shaped(["path"], path=STRING))
     config = LoopConfig(
         validate=by_schema,
@@ -336,7 +338,7 @@ async def test_notes_are_a_block_of_their_own_before_what_the_after_hook_made():
     ]
 
 
-async def test_case_83_and_89_kinds_are_counted_once_a_call_and_told_before_the_end():
+async def test_case_83_and_89_repairs_are_counted_once_per_call_and_emitted_at_end():
     tool = Tool("t", parameters=shaped(["a"], a=LIST, b=LIST, n=INTEGER))
     model = ScriptedModel()
     model.will_call("t", a="x", b="y", n="5").will_call("t", a="z").will_call("t", n=1)
@@ -352,7 +354,7 @@ async def test_case_83_and_89_kinds_are_counted_once_a_call_and_told_before_the_
 
 
 @pytest.mark.parametrize("ending", ["error", "stop", "abort"])
-async def test_what_was_mended_is_told_however_a_run_ends(ending):
+async def test_repair_stats_are_emitted_however_a_run_ends(ending):
     signal = AbortSignal()
 
     def after_turn(_info):
@@ -375,12 +377,12 @@ async def test_what_was_mended_is_told_however_a_run_ends(ending):
     assert run.recorder.types[-2:] == ["repair_stats", "agent_end"]
 
 
-async def test_case_89_nothing_to_tell_is_not_told():
+async def test_case_89_repair_stats_are_not_emitted_without_repairs():
     run = await run_loop(asking(("echo", {})), "go", tools=[Tool()], config=CHECKED)
     assert not run.recorder.of(RepairStats)
 
 
-async def test_case_24_reshaping_comes_first_and_is_no_repair():
+async def test_case_24_prepare_arguments_runs_first_and_is_not_a_repair():
     schema = shaped(["edits"], edits={"type": "array"})
     tool = Tool("edit", parameters=schema, prepare=lambda given: {"edits": [dict(given)]})
     run = await run_loop(
@@ -391,7 +393,7 @@ async def test_case_24_reshaping_comes_first_and_is_no_repair():
     assert not run.recorder.of(RepairStats)
 
 
-def test_what_stood_in_a_wrapper_is_reshaped_too():
+def test_prepare_arguments_also_gets_unwrapped_arguments():
     schema = shaped(["edits"], edits={"type": "array"})
     tool = Tool(
         "edit",
@@ -402,21 +404,21 @@ def test_what_stood_in_a_wrapper_is_reshaped_too():
     assert call.arguments == {"edits": [{"old": "a"}]}
 
 
-async def test_case_20_what_a_hook_edits_is_validated_and_not_mended():
+async def test_case_20_arguments_edited_by_a_hook_are_validated_but_not_repaired():
     tool = Tool("t", parameters=shaped(a=LIST))
     config = LoopConfig(validate=by_schema, before_tool_call=lambda *_: EditArgs({"a": "x"}))
     run = await run_loop(asking(("t", {"a": ["y"]})), "go", tools=[tool], config=config)
     assert (tool.ran, run.outcomes) == ([], ["invalid"])
 
 
-async def test_case_20_without_a_validator_edited_arguments_run_as_they_are():
+async def test_case_20_edited_arguments_run_unchanged_without_a_validator():
     tool = Tool("t", parameters=STRICT)
     config = LoopConfig(before_tool_call=lambda *_: EditArgs({"value": 123}))
     await run_loop(asking(("t", {"path": "a"})), "go", tools=[tool], config=config)
     assert tool.ran == [{"value": 123}]
 
 
-def test_a_slip_of_a_name_is_not_dropped():
+def test_misspelled_property_is_refused_with_a_hint():
     schema = shaped(["path"], path=STRING, limit=INTEGER)
     words, kinds = mended(schema, {"path": "a", "limt": 3})
     assert kinds == ()
@@ -428,7 +430,7 @@ def test_a_slip_of_a_name_is_not_dropped():
     "extra", [{"append": True}, {"append": False}, {"count": 0}, {"mode": "a"}]
 )
 @pytest.mark.parametrize("empty", ["", [], {}])
-def test_a_call_that_does_more_than_read_never_runs_without_a_property(ops, extra, empty):
+def test_call_that_changes_something_is_refused_with_an_unknown_property(ops, extra, empty):
     tool = OperationTool("write", parameters=shaped(["path"], path=STRING), ops=ops)
     for more in (extra, dict.fromkeys(extra, empty)):
         name = next(iter(more))
@@ -440,12 +442,12 @@ def test_a_call_that_does_more_than_read_never_runs_without_a_property(ops, extr
         )
 
 
-def test_a_tool_that_cannot_say_what_it_does_is_held_to_its_properties():
+def test_tool_with_unknown_operations_is_refused_with_an_unknown_property():
     tool = Unsure("write", parameters=shaped(["path"], path=STRING))
     assert prepared(tool, {"path": "a", "mode": "x"}).problem == "invalid_arguments"
 
 
-def test_a_nested_property_is_refused_with_its_place():
+def test_unknown_nested_property_is_refused_with_its_path():
     tool = OperationTool("edit", parameters=shaped(["edits"], edits=EDITS), ops=("edit",))
     call = prepared(tool, {"edits": [{"path": "a"}, {"path": "b", "count": 0}]})
     assert call.problem_text.startswith(
@@ -466,7 +468,7 @@ def test_a_nested_property_is_refused_with_its_place():
         (("other",), {"description": "the text of a ticket"}, False),
     ],
 )
-def test_only_words_about_a_call_are_left_out_of_it(ops, extra, is_dropped):
+def test_only_comments_about_a_call_are_dropped_from_its_arguments(ops, extra, is_dropped):
     tool = OperationTool("write", parameters=shaped(["path"], path=STRING), ops=ops)
     call = prepared(tool, {"path": "a", **extra})
     assert (call.problem is None) == is_dropped
@@ -475,14 +477,14 @@ def test_only_words_about_a_call_are_left_out_of_it(ops, extra, is_dropped):
         assert "ignored" in call.notes[0]
 
 
-def test_the_label_of_an_item_is_its_content():
+def test_description_of_a_list_item_is_not_dropped():
     tool = OperationTool("edit", parameters=shaped(["edits"], edits=EDITS), ops=("edit",))
     refused = prepared(tool, {"edits": [{"path": "a", "description": "more"}]})
     dropped = prepared(tool, {"edits": [{"path": "a", "explanation": "more"}]})
     assert (refused.problem, dropped.problem) == ("invalid_arguments", None)
 
 
-def test_a_tool_that_is_marked_as_read_only_may_lose_a_property():
+def test_read_only_tool_drops_an_unknown_property():
     tool = OperationTool("t", parameters=shaped(["path"], path=STRING), ops=("other",))
     vars(tool)["hints"] = Hints(read_only=True)
     assert prepared(tool, {"path": "a", "mode": "x"}).arguments == {"path": "a"}
@@ -518,7 +520,7 @@ ARGUMENTS = st.dictionaries(st.sampled_from(["path", "a", "b", "limit", "argumen
 
 @given(OBJECTS, ARGUMENTS)
 @settings(max_examples=size(25, 60), deadline=None)
-def test_case_80_arguments_that_fit_come_back_unchanged_and_none_is_written_to(schema, arguments):
+def test_case_80_valid_arguments_are_unchanged_and_input_is_not_mutated(schema, arguments):
     tool = Tool("read", parameters=schema)
     before = copy.deepcopy(arguments)
     try:
@@ -537,7 +539,7 @@ def test_case_80_arguments_that_fit_come_back_unchanged_and_none_is_written_to(s
         by_schema(tool, call.arguments)
 
 
-async def test_a13_what_is_missing_is_named_and_a_text_answer_is_no_json():
+async def test_a13_missing_argument_is_named_and_text_result_stays_text():
     async def body(*_):
         return text_result("plain")
 
@@ -550,7 +552,7 @@ async def test_a13_what_is_missing_is_named_and_a_text_answer_is_no_json():
     assert run.results[1].text == "plain"
 
 
-async def test_case_85_read_says_where_it_began_when_only_a_limit_was_given(tmp_path):
+async def test_case_85_read_with_only_a_limit_reports_its_default_offset(tmp_path):
     (tmp_path / "a").write_text("one\ntwo\nthree\n", encoding="utf-8")
     workspace = Workspace([tmp_path], tmp_path)
     toolbox = Toolbox(discover_tools(), ToolServices(files=workspace), str(tmp_path))

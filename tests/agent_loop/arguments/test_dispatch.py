@@ -37,7 +37,7 @@ from tests.support.tool_arguments import CHECKED, INTEGER, asking, shaped
         ("cat", ["bat", "car"], "There are: bat, car."),
     ],
 )
-async def test_case_25_26_an_unknown_tool_is_named_with_the_one_that_was_meant(name, known, words):
+async def test_case_25_26_unknown_tool_error_suggests_the_nearest_name(name, known, words):
     tools = [Tool(each) for each in known]
     run = await run_loop(asking((name, {})), "go", tools=tools)
 
@@ -58,13 +58,13 @@ async def test_case_20_arguments_edited_by_a_hook_are_validated_and_used():
         assert tool.ran == expected
 
 
-async def test_case_22_a_block_without_a_reason_has_words_all_the_same():
+async def test_case_22_override_without_content_gives_a_default_message():
     config = LoopConfig(before_tool_call=lambda *_: ToolOverride())
     run = await run_loop(asking(("echo", {})), "go", tools=[Tool()], config=config)
     assert (run.results[0].text, run.results[0].is_error) == ("This call was blocked.", True)
 
 
-async def test_case_23_an_error_flag_set_afterwards_is_on_the_event_and_on_the_message():
+async def test_case_23_is_error_set_by_after_hook_is_in_event_and_message():
     config = LoopConfig(after_tool_call=lambda *_: AfterToolCallResult(is_error=True))
     run = await run_loop(asking(("echo", {})), "go", tools=[Tool()], config=config)
     assert run.recorder.of(ToolExecutionEnd)[0].is_error
@@ -72,7 +72,7 @@ async def test_case_23_an_error_flag_set_afterwards_is_on_the_event_and_on_the_m
 
 
 @pytest.mark.parametrize("mode", ["parallel", "sequential"])
-async def test_case_27_a_raising_tool_leaves_the_others_and_the_run_alone(mode):
+async def test_case_27_failing_tool_does_not_affect_other_calls_or_the_run(mode):
     tools = [Tool("bad", boom), Tool(body=a_breath)]
     calls = [("echo", {}), ("bad", {}), ("echo", {})]
     run = await run_loop(asking(*calls), "go", tools=tools, config=LoopConfig(tool_execution=mode))
@@ -82,7 +82,7 @@ async def test_case_27_a_raising_tool_leaves_the_others_and_the_run_alone(mode):
     assert run.new[-1].text == "done"
 
 
-async def test_a21_no_traceback_reaches_the_model():
+async def test_a21_tool_error_reaches_the_model_without_a_traceback():
     async def body(*_):
         try:
             raise KeyError("inner")
@@ -94,7 +94,7 @@ async def test_a21_no_traceback_reaches_the_model():
     assert run.outcomes == ["error", "unknown_tool"]
 
 
-async def test_case_30_one_sequential_tool_makes_all_calls_wait_for_each_other():
+async def test_case_30_one_sequential_tool_makes_the_whole_batch_sequential():
     tools = [Tool(body=a_breath), Tool("seq", a_breath, execution_mode="sequential")]
     run = await run_loop(asking(("echo", {}), ("seq", {})), "go", tools=tools)
 
@@ -115,14 +115,14 @@ async def test_case_30_one_sequential_tool_makes_all_calls_wait_for_each_other()
     ("own", "config", "most"),
     [("sequential", "parallel", 1), (None, "parallel", 2), (None, "sequential", 1)],
 )
-async def test_case_31_how_many_run_at_once(own, config, most):
+async def test_case_31_execution_mode_limits_how_many_calls_run_at_once(own, config, most):
     tool = Tool(body=a_breath, execution_mode=own)
     model = asking(("echo", {}), ("echo", {}))
     await run_loop(model, "go", tools=[tool], config=LoopConfig(tool_execution=config))
     assert tool.most_running == most
 
 
-async def test_case_32_a_call_that_cannot_run_ends_first_and_stays_first():
+async def test_case_32_invalid_call_ends_first_and_its_result_stays_first():
     run = await run_loop(
         asking(("nonexistent", {}), ("echo", {})), "go", tools=[Tool(body=a_breath)]
     )
@@ -132,7 +132,7 @@ async def test_case_32_a_call_that_cannot_run_ends_first_and_stays_first():
     assert [each.is_error for each in run.results] == [True, False]
 
 
-async def test_case_34_updates_come_between_start_and_end_and_carry_the_call():
+async def test_case_34_tool_updates_come_between_start_and_end_with_their_call():
     async def body(_id, _arguments, _signal, on_update):
         for part in "abc":
             on_update(text_result(part))
@@ -157,7 +157,7 @@ async def test_case_34_updates_come_between_start_and_end_and_carry_the_call():
     }
 
 
-async def test_case_34_a_sink_that_fails_on_updates_fails_no_tool():
+async def test_case_34_sink_that_fails_on_tool_updates_does_not_fail_the_tool():
     async def body(_id, _arguments, _signal, on_update):
         on_update(text_result("part"))
         return text_result("ok")
@@ -180,7 +180,7 @@ async def test_case_34_a_sink_that_fails_on_updates_fails_no_tool():
     assert [each.text for each in new] == ["go", "", "ok", "done"]
 
 
-async def test_case_35_a_key_is_neither_in_the_event_nor_in_the_message():
+async def test_case_35_secret_in_a_result_is_redacted_in_event_and_message():
     key = "sk-" + "a1B2c3D4" * 5
 
     async def body(*_):
@@ -199,7 +199,7 @@ async def cancel_me(*_):
 
 
 @pytest.mark.parametrize("body", [None, boom, cancel_me, forever])
-async def test_case_36_what_is_in_flight_can_be_told_from_the_events(body):
+async def test_case_36_events_show_which_calls_are_running(body):
     signal, in_flight, during = AbortSignal(), set(), []
 
     def watch(event):
@@ -229,7 +229,7 @@ async def test_case_36_what_is_in_flight_can_be_told_from_the_events(body):
 
 
 @pytest.mark.parametrize("mode", ["parallel", "sequential"])
-async def test_case_38_after_an_abort_no_body_starts(mode):
+async def test_case_38_no_tool_starts_after_an_abort(mode):
     signal, echo = AbortSignal(), Tool()
     config = LoopConfig(tool_execution=mode, before_tool_call=lambda *_: signal.abort())
     model = asking(("echo", {}))
@@ -239,7 +239,7 @@ async def test_case_38_after_an_abort_no_body_starts(mode):
     assert "Aborted" in run.results[0].text
 
 
-async def test_case_40_an_abort_answers_a_parallel_batch_in_its_order():
+async def test_case_40_abort_of_a_parallel_batch_gives_results_in_call_order():
     signal = AbortSignal()
 
     async def body(call_id, *rest):
@@ -252,7 +252,7 @@ async def test_case_40_an_abort_answers_a_parallel_batch_in_its_order():
     assert run.outcomes == ["aborted"] * 3
 
 
-async def test_a_key_that_notes_would_repeat_is_only_what_the_model_wrote_itself():
+async def test_note_about_an_ignored_property_does_not_repeat_its_value():
     tool = Tool("t", parameters=shaped(value=INTEGER))
     config = compose(redact_results(Redactor().redact), config=CHECKED)
     run = await run_loop(

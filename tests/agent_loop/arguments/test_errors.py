@@ -28,7 +28,7 @@ def error_parts(schema, arguments):
     return parts
 
 
-def test_case_86_a_nested_problem_shows_the_schema_of_its_place():
+def test_case_86_error_in_a_nested_value_shows_the_schema_at_its_path():
     parts = error_parts(SCHEMA, {"edits": [{"path": 5, "mode": "write"}]})
 
     assert "`t`" in parts["Rejected"] and "at /edits/0/path: " in parts["Rejected"]
@@ -37,7 +37,7 @@ def test_case_86_a_nested_problem_shows_the_schema_of_its_place():
     assert "/edits/0/path" in parts["Try"] and "(string)" in parts["Try"]
 
 
-def test_case_86_a_missing_member_of_an_item_shows_what_it_is():
+def test_case_86_missing_property_error_shows_its_schema():
     parts = error_parts(SCHEMA, {"edits": [{"path": "a"}]})
     assert json.loads(parts["Expected"]) == {"enum": ["write", "append", "read"]}
     assert parts["Try"] == "add `mode` (string)."
@@ -46,13 +46,13 @@ def test_case_86_a_missing_member_of_an_item_shows_what_it_is():
 @pytest.mark.parametrize(
     ("given", "meant"), [("writ", 'You probably meant "write".'), ("zzzzzz", None), (7, None)]
 )
-def test_case_86_an_unknown_word_is_told_the_known_ones_and_the_nearest(given, meant):
+def test_case_86_invalid_enum_value_error_lists_allowed_and_nearest_values(given, meant):
     hint = error_parts(SCHEMA, {"edits": [{"path": "a", "mode": given}]})["Try"]
     assert '["write","append","read"]' in hint
     assert (meant in hint) if meant else ("probably" not in hint)
 
 
-def test_a6_the_advice_is_about_a_word_even_if_something_else_was_wrong_first():
+def test_a6_enum_suggestion_is_given_even_after_another_error():
     parts = error_parts(SCHEMA, {"edits": [{"path": 5, "mode": "writ"}]})
     assert 'You probably meant "write".' in parts["Try"]
     assert parts["Rejected"].count("at /edits/0/") == 2
@@ -70,11 +70,11 @@ def test_a6_the_advice_is_about_a_word_even_if_something_else_was_wrong_first():
         ({"required": ["x"]}, {}, "add `x`."),
     ],
 )
-def test_case_86_there_is_one_thing_to_try(schema, arguments, advice):
+def test_case_86_error_gives_one_piece_of_advice(schema, arguments, advice):
     assert advice in error_parts(schema, arguments)["Try"]
 
 
-def test_a7_a_null_that_may_be_missing_is_told_so_and_a_required_one_is_not():
+def test_a7_advice_says_to_leave_out_an_optional_null_but_not_a_required_one():
     problem = ArgumentProblem(path=("n",), kind="type", message="no number")
     for required, words in (([], "leave out /n"), (["n"], "it is required")):
         schema = shaped(required, n=INTEGER)
@@ -83,7 +83,7 @@ def test_a7_a_null_that_may_be_missing_is_told_so_and_a_required_one_is_not():
         )
 
 
-def test_case_86_what_was_got_is_cut_to_200_bytes():
+def test_case_86_shown_arguments_are_truncated_to_200_bytes():
     got = error_parts(STRICT, {"path": 1, "x": "a" * 500})["Got"]
     assert len(got.encode()) <= 200
     assert got.endswith("…")
@@ -91,7 +91,7 @@ def test_case_86_what_was_got_is_cut_to_200_bytes():
 
 @given(st.text(min_size=150, max_size=400), st.integers(8, 300))
 @settings(max_examples=size(33, 100))
-def test_case_86_a_cut_never_splits_a_character(text, most):
+def test_case_86_truncation_never_splits_a_character(text, most):
     shown = cut_json({"a": text}, most)
     assert len(shown.encode()) <= most
     assert (
@@ -102,37 +102,37 @@ def test_case_86_a_cut_never_splits_a_character(text, most):
     )
 
 
-def test_what_is_no_json_is_shown_by_its_kind():
+def test_arguments_that_are_not_json_are_shown_by_type():
     loop = []
     loop.append(loop)
     assert cut_json(loop, 50) == "list"
     assert cut_json({"a": {1, 2}}, 50).startswith('{"a":')
 
 
-def test_a_place_is_a_json_pointer():
+def test_json_pointer_escapes_slashes_and_tildes():
     assert (json_pointer(()), json_pointer(("a/b", 0, "c~"))) == ("/", "/a~1b/0/c~0")
 
 
-def test_a_place_that_is_not_there_holds_nothing():
+def test_value_at_a_missing_path_is_none():
     assert value_at({"a": [1, {"b": 2}]}, ("a", 1, "b")) == 2
     assert value_at({"a": [1]}, ("a", 4)) is None
     assert value_at([1], ("a",)) is None
 
 
-def test_many_problems_are_counted_and_not_all_listed():
+def test_only_the_first_eight_problems_are_listed():
     problems = [ArgumentProblem(path=(n,), kind="other", message="no") for n in range(11)]
     text = explain_invalid_arguments("t", STRICT, {}, message="", problems=problems)
     assert text.count("at /") == 8
     assert "and 3 more" in text
 
 
-def test_words_without_places_are_told_as_they_are():
+def test_error_without_a_path_shows_the_original_message():
     assert "only on Sundays" in explain_invalid_arguments(
         "t", STRICT, {}, message="only on Sundays"
     )
 
 
-def test_what_is_expected_is_told_as_the_model_was_told_it():
+def test_expected_schema_in_an_error_is_the_schema_sent_to_the_model():
     schema = {**shaped(path=STRING), "x-together": [{"requires": ["path"]}]}
     text = explain_invalid_arguments("t", schema, {}, message="only on Sundays")
     assert "x-together" not in text and '"additionalProperties":false' in text

@@ -28,7 +28,7 @@ DEEP = an_object(
 WIDE = an_object(**{f"n{n}": STRING for n in range(10)}, box=an_object(n=STRING))
 
 
-def test_case_90_three_levels_are_told_with_dotted_names():
+def test_case_90_schema_with_three_levels_is_flattened_to_dotted_names():
     schema = schema_for_model(DEEP)
 
     assert schema["properties"] == {
@@ -40,23 +40,23 @@ def test_case_90_three_levels_are_told_with_dotted_names():
     assert schema["required"] == ["name", "job.when.hour"]
 
 
-def test_case_90_up_to_ten_leaves_and_two_levels_stay_as_they_are():
+def test_case_90_schema_with_ten_leaves_and_two_levels_is_not_flattened():
     ten = an_object(**{f"n{n}": STRING for n in range(9)}, box=an_object(n=STRING))
     for schema in (an_object(), an_object(a=STRING), an_object(a=an_object(b=STRING)), ten):
         assert schema_for_model(schema) is schema
 
 
-def test_case_90_eleven_leaves_are_flat():
+def test_case_90_schema_with_eleven_leaves_is_flattened():
     assert list(schema_for_model(WIDE)["properties"])[-1] == "box.n"
     eleven = an_object(**{f"n{n}": STRING for n in range(11)})
     assert schema_for_model(eleven)["properties"] == eleven["properties"]
 
 
-def test_the_same_schema_is_told_as_the_same_object():
+def test_flattened_schema_is_cached():
     assert schema_for_model(DEEP) is schema_for_model(DEEP)
 
 
-async def test_case_90_the_model_sees_it_flat_and_the_tool_gets_it_nested():
+async def test_case_90_model_gets_flat_schema_and_tool_gets_nested_arguments():
     tool = Tool("plan", parameters=DEEP)
     flat = {"name": "n", "job.when.hour": 7, "job.then.tell": ["x"]}
     model = asking(("plan", flat))
@@ -67,7 +67,7 @@ async def test_case_90_the_model_sees_it_flat_and_the_tool_gets_it_nested():
     assert run.new[1].calls[0].arguments == flat
 
 
-async def test_repairs_reach_what_was_told_flat():
+async def test_flat_arguments_are_repaired():
     tool = Tool("plan", parameters=DEEP)
     flat = {"name": "n", "job.when.hour": "7", "job.then.tell": "x"}
     await run_loop(asking(("plan", flat)), "go", tools=[tool], config=CHECKED)
@@ -84,25 +84,25 @@ async def test_repairs_reach_what_was_told_flat():
         {"job.when.hour": 1, "job.when": "noon", "": 3, ".": 4},
     ],
 )
-def test_case_90_an_object_wins_over_a_value_and_empty_names_are_ignored(arguments):
+def test_case_90_object_overrides_a_scalar_and_empty_names_are_ignored(arguments):
     assert nest_arguments(DEEP, arguments) == {"job": {"when": {"hour": 1}}}
 
 
-def test_nested_and_dotted_may_be_mixed_and_nothing_is_written_to():
+def test_nested_and_dotted_arguments_can_be_mixed_without_mutation():
     arguments = {"job": {"when": {"zone": "UTC"}}, "job.when.hour": 1}
     before = copy.deepcopy(arguments)
     assert nest_arguments(DEEP, arguments) == {"job": {"when": {"zone": "UTC", "hour": 1}}}
     assert arguments == before
 
 
-def test_case_90_a_dot_in_a_name_is_told_apart():
+def test_case_90_dot_in_a_property_name_is_distinguished_from_nesting():
     schema = an_object(a=an_object(b=an_object(**{"c.d": STRING, "e": STRING})))
     (dotted, plain) = schema_for_model(schema)["properties"]
     assert dotted.count(".") == 2 and plain == "a.b.e"
     assert nest_arguments(schema, {dotted: "x"}) == {"a": {"b": {"c.d": "x"}}}
 
 
-def test_what_was_not_told_flat_is_the_very_same():
+def test_arguments_of_an_unflattened_schema_are_the_same_object():
     schema, arguments = an_object(a=STRING), {"a.b": 1}
     assert nest_arguments(schema, arguments) is arguments
     assert nest_arguments(DEEP, "text") == "text"
@@ -119,17 +119,17 @@ def test_what_was_not_told_flat_is_the_very_same():
     ],
     ids=["combined", "long names", "ambiguous names", "free", "no object"],
 )
-def test_what_cannot_be_told_flat_stays_nested(schema):
+def test_schema_that_cannot_be_flattened_stays_nested(schema):
     assert schema_for_model(schema) is schema
 
 
-def test_objects_of_free_names_are_leaves():
+def test_object_with_additional_properties_is_a_leaf():
     free = {"type": "object", "additionalProperties": STRING, "properties": {"x": STRING}}
     schema = an_object(a=an_object(b=an_object(c=STRING), free=free))
     assert schema_for_model(schema)["properties"]["a.free"] == free
 
 
-def test_references_are_followed_and_kept_only_where_they_are_needed():
+def test_references_are_resolved_and_defs_kept_only_if_needed():
     schema = an_object(a=an_object(b={"$ref": "#/$defs/B"}))
     schema["$defs"] = {"B": an_object(c=STRING)}
     told = schema_for_model(schema)
@@ -142,7 +142,7 @@ def test_references_are_followed_and_kept_only_where_they_are_needed():
     assert ("$defs" in told) == ("$ref" in str(told["properties"]))
 
 
-def test_words_of_our_own_are_not_sent():
+def test_internal_schema_keywords_are_not_sent_to_the_model():
     schema = {**an_object(a=STRING), "x-together": []}
     assert schema_for_model(schema) == an_object(a=STRING)
 
@@ -159,7 +159,7 @@ TREES = st.recursive(
 
 @given(st.dictionaries(NAMES, TREES, min_size=1).map(lambda named: an_object(named, **named)))
 @settings(max_examples=size(50, 150), deadline=None)
-def test_case_90_what_was_told_flat_comes_back_nested(schema):
+def test_case_90_flattened_arguments_are_restored_by_nesting(schema):
     def value_of(part, name):
         if "properties" not in part:
             return name
@@ -185,7 +185,7 @@ def _leaves(value):
         yield from _leaves(each)
 
 
-async def test_a_closed_nested_schema_is_validated_after_nesting():
+async def test_closed_nested_schema_is_validated_after_nesting():
     schema = shaped(a=shaped(b=shaped(c=INTEGER)))
     tool = Tool("t", parameters=schema)
     run = await run_loop(asking(("t", {"a.b.x_unknown": 1})), "go", tools=[tool], config=CHECKED)

@@ -48,21 +48,21 @@ OBJECTS = st.dictionaries(NAMES, VALUES, min_size=1, max_size=4)
 
 
 @pytest.mark.parametrize(("raw", "value"), ROWS)
-def test_a_slip_with_one_reading_is_read(raw: str, value: Any) -> None:
+def test_json_slip_with_one_reading_is_repaired(raw: str, value: Any) -> None:
     parsed = parse_arguments(raw)
     assert (parsed.value, parsed.state) == (value, "repaired")
     assert same_json(parsed.value, value) and parsed.slips
 
 
 @pytest.mark.parametrize("raw", REFUSED)
-def test_a_slip_with_no_certain_reading_is_refused(raw: str) -> None:
+def test_json_slip_without_a_certain_reading_is_refused(raw: str) -> None:
     parsed = parse_arguments(raw)
     assert parsed.state not in ("whole", "repaired")
     assert parsed.value == raw or parsed.state == "closed"
 
 
 @pytest.mark.parametrize(("raw", "value"), CUT_OFF)
-def test_a_slip_in_a_text_that_breaks_off_is_read_and_closed(raw: str, value: Any) -> None:
+def test_json_slip_in_truncated_text_is_repaired_and_closed(raw: str, value: Any) -> None:
     parsed = parse_arguments(raw)
     assert (parsed.value, parsed.state) == (value, "closed")
 
@@ -81,7 +81,7 @@ def test_valid_json_is_never_changed(value: Any, ascii_only: bool, indent: int |
 
 @given(OBJECTS, st.data())
 @settings(max_examples=size(60, 600), deadline=None)
-def test_a_damaged_text_is_refused_or_read_as_the_original(value: Any, data: st.DataObject) -> None:
+def test_damaged_json_is_refused_or_read_as_the_original(value: Any, data: st.DataObject) -> None:
     raw = json.dumps(value, ensure_ascii=False)
     outside = structure_of(raw)
     place = data.draw(st.sampled_from(outside))
@@ -92,14 +92,16 @@ def test_a_damaged_text_is_refused_or_read_as_the_original(value: Any, data: st.
         mark = raw[place] if damage == "double" else damage
         damaged = raw[:place] + mark + raw[place:]
     parsed = parse_arguments(damaged)
-    # A mark that lands in a text makes another valid text.
+    # A character that lands inside a string makes another valid document.
     if parsed.state == "repaired":
         assert same_json(parsed.value, value), damaged
 
 
 @given(OBJECTS, st.data())
 @settings(max_examples=size(60, 600), deadline=None)
-def test_slips_are_refused_or_read_as_the_original(value: Any, data: st.DataObject) -> None:
+def test_json_with_slips_is_refused_or_read_as_the_original(
+    value: Any, data: st.DataObject
+) -> None:
     slips = data.draw(st.sets(st.sampled_from(["comma", "single", "bare", "python", "comment"])))
     raw = written(value, slips, data)
     before, after = data.draw(st.sampled_from(AROUND))
@@ -111,7 +113,7 @@ def test_slips_are_refused_or_read_as_the_original(value: Any, data: st.DataObje
 
 @given(OBJECTS)
 @settings(max_examples=size(60, 600), deadline=None)
-def test_what_python_prints_is_refused_or_read_as_it_is(value: Any) -> None:
+def test_python_repr_is_refused_or_read_as_its_value(value: Any) -> None:
     parsed = parse_arguments(repr(value))
     if parsed.state in ("whole", "repaired"):
         assert same_json(parsed.value, value)
@@ -119,7 +121,7 @@ def test_what_python_prints_is_refused_or_read_as_it_is(value: Any) -> None:
 
 @given(OBJECTS, st.text(alphabet='ab" ,(}]', max_size=10).filter(lambda text: '"' in text))
 @settings(max_examples=size(60, 600), deadline=None)
-def test_quotes_that_are_not_escaped_are_refused_or_read_as_meant(value: Any, text: str) -> None:
+def test_unescaped_quotes_are_refused_or_read_as_intended(value: Any, text: str) -> None:
     raw = json.dumps({**value, "z": "@"}).replace('"@"', f'"{text}"')
     parsed = parse_arguments(raw)
     if parsed.state == "repaired":
@@ -128,7 +130,7 @@ def test_quotes_that_are_not_escaped_are_refused_or_read_as_meant(value: Any, te
 
 @given(st.text(alphabet="{}[]\"':,\\u12ea \n/*#`“”TrueNon", max_size=40) | st.text(max_size=40))
 @settings(max_examples=size(60, 600), deadline=None)
-def test_the_reader_never_raises_and_its_values_are_json(raw: str) -> None:
+def test_read_object_never_raises_and_returns_json_values(raw: str) -> None:
     reading = read_object(raw)
     assert bool(reading.problem) == (reading.state in ("cut_off", "malformed"))
     assert json.loads(json.dumps(reading.value)) == reading.value
@@ -201,7 +203,7 @@ def written(value: Any, slips: set[str], data: st.DataObject) -> str:
     ],
     ids=lambda raw: repr(raw[:16]),
 )
-def test_long_texts_are_refused_in_bounded_steps(raw: str) -> None:
+def test_long_malformed_json_is_refused_in_bounded_time(raw: str) -> None:
     # Far more than it takes: a reader that is not linear would need hours.
     from time import process_time
 
@@ -212,7 +214,7 @@ def test_long_texts_are_refused_in_bounded_steps(raw: str) -> None:
     assert process_time() - begin < 10
 
 
-def test_a_long_text_with_one_slip_is_read() -> None:
+def test_long_json_with_one_slip_is_repaired() -> None:
     content = 'x = "\\n"\n' * 1_000_000
     raw = json.dumps({"path": "a", "content": content})[:-1] + ",}"
     assert parse_arguments(raw).value == {"path": "a", "content": content}
@@ -222,7 +224,7 @@ def test_a_long_text_with_one_slip_is_read() -> None:
 
 
 @pytest.mark.parametrize("operation", ["read", "edit"])
-async def test_a_call_with_a_slip_runs_and_is_counted(operation: Any) -> None:
+async def test_call_with_a_json_slip_runs_and_is_counted(operation: Any) -> None:
     tool = OperationTool("w", parameters=STRICT, ops=[operation])
     run = await run_loop(asking(("w", "{'path': 'a',}")), "go", tools=[tool], config=CHECKED)
 
@@ -231,7 +233,7 @@ async def test_a_call_with_a_slip_runs_and_is_counted(operation: Any) -> None:
     assert run.recorder.of(RepairStats)[0].counts == {"json_slips": 1}
 
 
-async def test_the_model_is_told_what_could_have_been_meant_differently() -> None:
+async def test_ambiguous_json_repair_is_noted_for_the_model() -> None:
     tool = OperationTool("w", parameters=STRICT, ops=["edit"])
     raw = 'Here is the call: {"path": "it\\\'s"}'
     run = await run_loop(asking(("w", raw)), "go", tools=[tool], config=CHECKED)
@@ -242,7 +244,7 @@ async def test_the_model_is_told_what_could_have_been_meant_differently() -> Non
 
 
 @pytest.mark.parametrize(("operation", "runs"), [("read", True), ("edit", False)])
-async def test_a_slip_in_a_call_that_breaks_off_only_reads(operation: Any, runs: bool) -> None:
+async def test_truncated_json_with_a_slip_runs_only_read_calls(operation: Any, runs: bool) -> None:
     tool = OperationTool("w", parameters=STRICT, ops=[operation])
     run = await run_loop(asking(("w", "{'path': 'src/a")), "go", tools=[tool], config=CHECKED)
 
@@ -252,7 +254,7 @@ async def test_a_slip_in_a_call_that_breaks_off_only_reads(operation: Any, runs:
     assert run.recorder.of(RepairStats)[0].counts == (counts if runs else {**counts, "invalid": 1})
 
 
-async def test_malformed_arguments_are_refused_with_the_place_and_how_to_write_them() -> None:
+async def test_malformed_arguments_error_names_the_position_and_the_format() -> None:
     tool = OperationTool("w", parameters=STRICT, ops=["edit"])
     raw = '{\n  "path": "a"\n  "content": "b"\n}'
     run = await run_loop(asking(("w", raw)), "go", tools=[tool], config=CHECKED)
@@ -267,14 +269,14 @@ async def test_malformed_arguments_are_refused_with_the_place_and_how_to_write_t
 
 
 @pytest.mark.parametrize("raw", [[{"path": "a"}], '[{"path": "a"}]', "\"{'path': 'a'}\""])
-def test_a_list_around_and_json_in_a_string_are_taken_off(raw: Any) -> None:
+def test_list_or_json_string_around_arguments_is_unwrapped(raw: Any) -> None:
     assert mended(STRICT, raw) == ({"path": "a"}, ("unwrapped_arguments",))
 
 
 @pytest.mark.parametrize(
     "raw", ["[]", '[{"path": "a"}, {"path": "a"}]', "[1]", '[[{"path": "a"}]]']
 )
-def test_other_lists_are_no_arguments(raw: str) -> None:
+def test_lists_without_exactly_one_object_are_refused(raw: str) -> None:
     arguments, _ = mended(STRICT, raw)
     assert "must be one JSON object" in arguments
 
@@ -297,13 +299,11 @@ LISTS = shaped(
         ({"names": "['it\\'s', '\\d']"}, {"names": ["['it\\'s', '\\d']"]}),
     ],
 )
-def test_a_list_written_as_python_is_read_only_if_it_is_nothing_else(
-    arguments: Any, value: Any
-) -> None:
+def test_python_list_in_a_string_is_parsed_only_if_unambiguous(arguments: Any, value: Any) -> None:
     assert mended(LISTS, arguments)[0] == value
 
 
-def test_an_empty_text_is_no_value() -> None:
+def test_read_value_returns_none_for_empty_or_incomplete_text() -> None:
     assert (read_value(""), read_value("[1"), read_value("[1] x"), read_value("[1,]")) == (
         *(None,) * 3,
         [1],

@@ -31,7 +31,7 @@ ARGUMENTS = st.dictionaries(WORDS, ODD, max_size=3)
 
 @given(SCHEMAS, ARGUMENTS | st.text(max_size=8))
 @settings(max_examples=size(33, 100), deadline=None)
-def test_an_odd_schema_is_at_worst_a_refusal(schema, arguments):
+def test_invalid_schema_causes_at_most_a_refused_call(schema, arguments):
     schema_for_model(schema)
     nest_arguments(schema, arguments)
     call = prepared(Tool("t", parameters=schema), arguments)
@@ -40,7 +40,7 @@ def test_an_odd_schema_is_at_worst_a_refusal(schema, arguments):
 
 @given(SCHEMAS, ARGUMENTS, st.lists(WORDS | st.integers(0, 2), max_size=3))
 @settings(max_examples=size(26, 80), deadline=None)
-def test_an_error_is_explained_whatever_the_schema_is(schema, arguments, path):
+def test_error_is_explained_for_any_schema(schema, arguments, path):
     for kind in ("missing", "type", "enum", "extra", "other"):
         problem = ArgumentProblem(path=tuple(path), kind=kind, message="no")
         text = explain_invalid_arguments("t", schema, arguments, message="no", problems=[problem])
@@ -49,7 +49,7 @@ def test_an_error_is_explained_whatever_the_schema_is(schema, arguments, path):
 
 @given(SCHEMAS, ARGUMENTS)
 @settings(max_examples=size(26, 80), deadline=None)
-def test_what_is_mended_by_an_odd_schema_is_validated_once_more(schema, arguments):
+def test_arguments_repaired_by_an_invalid_schema_are_validated_again(schema, arguments):
     asked = []
 
     def refuse(given):
@@ -75,7 +75,7 @@ def test_what_is_mended_by_an_odd_schema_is_validated_once_more(schema, argument
         {"properties": ["path"], "enum": "a", "anyOf": {"a": 1}, "$defs": []},
     ],
 )
-def test_words_that_a_schema_uses_wrongly_are_passed_over(schema):
+def test_misused_schema_keywords_are_ignored(schema):
     schema_for_model(schema)
     arguments = {"path": "a", "b": None}
     assert repair_arguments("t", schema, arguments, dict).arguments == arguments
@@ -88,7 +88,7 @@ def test_words_that_a_schema_uses_wrongly_are_passed_over(schema):
     assert explain_invalid_arguments("t", schema, arguments, message="never")
 
 
-async def test_a_tool_with_a_broken_schema_is_told_of_and_ends_no_run():
+async def test_tool_with_an_invalid_schema_does_not_end_the_run():
     tool = Tool("t", parameters={"type": "thing", "properties": {"a": {"required": True}}})
     run = await run_loop(asking(("t", {})), "go", tools=[tool], config=LoopConfig())
     assert run.outcomes == ["ok"]

@@ -53,7 +53,7 @@ JSON = st.recursive(
         ('{"a": "line\nbreak', {"a": "line\nbreak"}),
     ],
 )
-def test_open_ends_are_closed(raw, value):
+def test_truncated_json_is_closed(raw, value):
     parsed = parse_arguments(raw)
     assert (parsed.value, parsed.state) == (value, "closed")
 
@@ -73,14 +73,14 @@ def test_open_ends_are_closed(raw, value):
         '{"a": 1}{"a": 1',
     ],
 )
-def test_a22_what_breaks_off_and_cannot_be_closed_stays_the_raw_text(raw):
+def test_a22_truncated_json_that_cannot_be_closed_stays_raw_text(raw):
     parsed = parse_arguments(raw)
     assert (parsed.value, parsed.state) == (raw, "cut_off")
     assert parsed.problem
 
 
 @pytest.mark.parametrize("raw", ['{"a": 1]', "x", "NaN", "[" * 300 + "]" * 300 + "]", '{"a": 1 "b'])
-def test_what_is_wrong_before_its_end_is_not_called_cut_off(raw):
+def test_json_malformed_before_its_end_is_not_called_truncated(raw):
     parsed = parse_arguments(raw)
     assert (parsed.value, parsed.state) == (raw, "malformed")
     assert parsed.problem
@@ -90,19 +90,19 @@ def test_what_is_wrong_before_its_end_is_not_called_cut_off(raw):
     ("raw", "value"),
     [("", {}), (" \n", {}), ('{"a": 1}', {"a": 1}), ('{"a": "b\nc"}', {"a": "b\nc"})],
 )
-def test_what_is_whole_is_taken_as_it_is(raw, value):
+def test_complete_json_is_parsed_as_is(raw, value):
     parsed = parse_arguments(raw)
     assert (parsed.value, parsed.state) == (value, "whole")
 
 
-def test_nesting_without_end_is_broken():
+def test_too_deeply_nested_json_is_malformed():
     assert parse_arguments('{"a":' * 100_000).state == "malformed"
     assert "too deep" in parse_arguments("[" * 100_000 + "]" * 100_000).problem
     assert "levels deep" in parse_arguments("{'a':" * 10_000 + "1" + "}" * 10_000).problem
 
 
 @pytest.mark.parametrize(("raw", "state"), [('{"a": 1', "cut_off"), ('{"a": 1,}', "malformed")])
-def test_without_repairs_nothing_is_closed_and_no_slip_is_read(raw, state):
+def test_truncated_json_and_slips_are_not_repaired_when_repair_is_off(raw, state):
     parsed = parse_arguments(raw, may_repair=False)
     assert (parsed.value, parsed.state) == (raw, state)
     assert parsed.problem.startswith("Line 1, column ")
@@ -110,7 +110,7 @@ def test_without_repairs_nothing_is_closed_and_no_slip_is_read(raw, state):
 
 @given(st.dictionaries(st.text(max_size=4), JSON, min_size=1, max_size=3), st.data())
 @settings(max_examples=size(26, 80), deadline=None)
-def test_every_beginning_of_json_is_closed_or_refused(value, data):
+def test_every_prefix_of_json_is_closed_or_refused(value, data):
     whole = json.dumps(value, ensure_ascii=data.draw(st.booleans()))
     cut = whole[: data.draw(st.integers(1, len(whole) - 1))]
     parsed = parse_arguments(cut)
@@ -130,7 +130,7 @@ def test_every_beginning_of_json_is_closed_or_refused(value, data):
     ],
     ids=["edit", "execute", "mcp", "cannot say"],
 )
-async def test_a3_half_a_call_never_changes_anything(tool):
+async def test_a3_truncated_call_never_runs_if_it_could_change_something(tool):
     run = await run_loop(asking(("w", '{"path": "a')), "go", tools=[tool], config=CHECKED)
 
     assert (tool.ran, run.outcomes) == ([], ["invalid"])
@@ -140,7 +140,7 @@ async def test_a3_half_a_call_never_changes_anything(tool):
     assert counts == {"truncation_fixed": 1, "invalid": 1}
 
 
-async def test_half_a_call_may_look_and_the_model_is_told():
+async def test_truncated_read_call_runs_with_a_note_to_the_model():
     tool = OperationTool("read", parameters=STRICT, ops=["read"])
     run = await run_loop(asking(("read", '{"path": "src/a')), "go", tools=[tool], config=CHECKED)
 
@@ -151,7 +151,7 @@ async def test_half_a_call_may_look_and_the_model_is_told():
     assert run.recorder.of(RepairStats)[0].counts == {"truncation_fixed": 1}
 
 
-async def test_a4_what_cannot_be_closed_is_told_with_what_there_was_of_it():
+async def test_a4_truncated_call_that_cannot_be_closed_error_quotes_its_arguments():
     raw = '{"path": "' + "x" * 2000 + '", "q'
     tool = OperationTool("read", parameters=STRICT, ops=["read"])
     run = await run_loop(asking(("read", raw)), "go", tools=[tool], config=CHECKED)
@@ -164,7 +164,7 @@ async def test_a4_what_cannot_be_closed_is_told_with_what_there_was_of_it():
     assert run.new[1].calls[0].arguments == raw
 
 
-async def test_half_a_call_that_fits_nothing_is_told_both():
+async def test_truncated_and_invalid_call_error_names_both_problems():
     tool = OperationTool(
         "read", parameters=shaped(["path", "q"], path=STRING, q=STRING), ops=["read"]
     )
@@ -172,13 +172,13 @@ async def test_half_a_call_that_fits_nothing_is_told_both():
     assert "cut off" in run.results[0].text and "`q` is required" in run.results[0].text
 
 
-async def test_a22_a_name_whose_value_never_came_is_not_left_out():
+async def test_a22_property_without_its_value_is_not_dropped():
     tool = OperationTool("list", parameters=shaped(path=STRING), ops=["read"])
     run = await run_loop(asking(("list", '{"path":')), "go", tools=[tool], config=CHECKED)
     assert (tool.ran, run.outcomes) == ([], ["invalid"])
 
 
-async def test_case_88_differently_cut_but_equal_calls_run_twice_and_are_stopped_at_the_third():
+async def test_case_88_equal_truncated_calls_are_suppressed_at_the_third():
     tool = Tool("echo", parameters={"type": "object"})
     raws = ['{"v":1', '{"v": 1', '{"v":  1']
     config = compose(StormBreaker().bundle(), config=LoopConfig(validate=by_schema))
@@ -192,7 +192,7 @@ async def test_case_88_differently_cut_but_equal_calls_run_twice_and_are_stopped
     assert_balanced(run.new)
 
 
-def test_case_88_what_was_written_is_the_closed_value():
+def test_case_88_written_arguments_are_the_closed_value():
     written = [prepared(Tool("e"), raw).written for raw in ('{"v":1', '{"v": 1', '{"v":  1,')]
     assert written == [{"v": 1}] * 3
     assert prepared(Tool("e"), '{"v": tru').written == '{"v": tru'
@@ -200,7 +200,7 @@ def test_case_88_what_was_written_is_the_closed_value():
     assert prepared(Tool("e"), '{"v": 1').tool is not None
 
 
-async def test_a_tool_that_reads_gets_its_notes_also_with_an_empty_answer():
+async def test_truncation_note_is_added_to_an_empty_result():
     async def body(*_):
         return LoopToolResult(content=())
 
