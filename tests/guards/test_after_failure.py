@@ -26,7 +26,7 @@ async def texts(model, *more):
 
 
 @pytest.mark.parametrize("outcome", ["error", "timeout", "invalid", "unknown_tool"])
-async def test_case_110_a_stop_right_after_an_error_is_answered_once(outcome):
+async def test_case_110_stop_right_after_an_error_gets_one_message(outcome):
     model = ScriptedModel().will_call("faulty", outcome=outcome, text="no such file")
     answers = await texts(model.will_say("I stop.").will_say("It is gone: nothing to do."))
     assert len(answers) == 1
@@ -34,41 +34,41 @@ async def test_case_110_a_stop_right_after_an_error_is_answered_once(outcome):
     assert "no such file" in answers[0]
 
 
-async def test_case_110_one_error_among_good_results_is_enough():
+async def test_case_110_one_error_among_successful_results_is_enough():
     model = ScriptedModel().will_call_all(("faulty", {}), ("read", {"path": "a"}))
     assert len(await texts(model.will_say("stop").will_say("stop"))) == 1
 
 
-async def test_case_110_good_results_are_no_reason():
+async def test_case_110_successful_results_get_no_message():
     model = ScriptedModel().will_call("read", path="a").will_say("done")
     assert await texts(model) == []
 
 
 @pytest.mark.parametrize("outcome", ["denied", "suppressed", "aborted"])
-async def test_case_110_a_denied_or_suppressed_call_is_no_reason(outcome):
+async def test_case_110_denied_suppressed_or_aborted_call_gets_no_message(outcome):
     model = ScriptedModel().will_call("faulty", outcome=outcome).will_say("done")
     assert await texts(model) == []
 
 
-async def test_case_110_a_stub_is_no_reason():
+async def test_case_110_synthetic_error_result_gets_no_message():
     stub = ToolOverride("Repeated.", details={"outcome": "error", "synthetic": "storm"})
     storm = Hooks(before_tool_call=lambda *_: stub)
     model = ScriptedModel().will_call("read", path="a").will_say("done")
     assert await texts(model, storm) == []
 
 
-async def test_case_110_a_reply_after_words_of_the_harness_is_no_reason():
+async def test_case_110_stop_after_another_guard_message_gets_no_message():
     model = ScriptedModel().will_call("faulty").will_say("I stop: it cannot be done.")
     answers = await texts(model, StormBreaker(failures=1).bundle())
     assert ["1 call failed" in text for text in answers] == [True]
 
 
-async def test_case_110_a_command_that_failed_is_an_answer():
+async def test_case_110_failed_command_gets_no_message():
     model = ScriptedModel().will_call("bash", command="grep x y", exit=1).will_say("not there")
     assert await texts(model) == []
 
 
-async def test_case_110_it_speaks_once():
+async def test_case_110_failure_check_sends_one_message_per_run():
     model = ScriptedModel()
     for n in range(2):
         model.will_call("faulty", n=n).will_say("I stop.")
@@ -77,7 +77,7 @@ async def test_case_110_it_speaks_once():
     assert isinstance(run.outcome, Done)
 
 
-async def test_a_failed_lookup_is_an_answer():
+async def test_failed_read_before_the_answer_gets_no_message():
     missing = ToolOverride("Dockerfile does not exist.", details={"outcome": "error"})
     reading = Hooks(before_tool_call=lambda *_: missing)
     model = ScriptedModel().will_call("read", path="Dockerfile").will_say("There is none.")
@@ -94,12 +94,12 @@ async def test_a_failed_lookup_is_an_answer():
         ("All done.", 1),
     ],
 )
-async def test_an_answer_that_reports_the_failure_or_asks_is_left_alone(answer, count):
+async def test_answer_that_reports_the_failure_or_asks_the_user_gets_no_message(answer, count):
     model = ScriptedModel().will_call("faulty").will_say(answer).will_say("It is gone.")
     assert len(await texts(model)) == count
 
 
-async def test_what_no_model_sees_does_not_stand_between():
+async def test_custom_message_between_failure_and_answer_is_ignored():
     history = [user_text("go"), _calling(), result(), CustomMessage(kind="mark")]
     model = ScriptedModel().will_say("I stop.").will_say("It is done by now.")
     run = await run_loop(model, config=compose(check()), context=Context(messages=history))
@@ -107,7 +107,7 @@ async def test_what_no_model_sees_does_not_stand_between():
 
 
 @pytest.mark.parametrize("last", [(), (user_text("b"),), (_calling(),)])
-async def test_only_closing_words_are_looked_at(last):
+async def test_failure_check_runs_only_after_a_closing_answer(last):
     bundle = check()
     info = TurnInfo(
         run_id="r",
@@ -121,7 +121,7 @@ async def test_only_closing_words_are_looked_at(last):
     assert await bundle.get_followup_messages(info, ()) == ()
 
 
-async def test_results_without_a_message_before_them_are_looked_at():
+async def test_failure_check_works_without_a_call_message_in_the_context():
     model = ScriptedModel().will_say("I stop.").will_say("done")
     messages = [result("ok"), result()]
     run = await run_loop(model, config=compose(check()), context=Context(messages=messages))

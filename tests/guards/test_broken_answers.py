@@ -1,4 +1,4 @@
-"""Answers that are none: calls as text and silence are asked about, then the run fails."""
+"""Empty answers and calls written as text: dirge asks again, then the run fails."""
 
 import pytest
 
@@ -45,7 +45,7 @@ async def run_with(*replies, used=None, scavenge=False, more=(), before=()):
 # -- calls as text
 
 
-async def test_d3_the_model_is_told_that_nothing_ran_and_makes_the_call():
+async def test_d3_model_is_told_that_a_written_call_did_not_run_and_makes_it():
     used = [edit()]
     run = await run_with(EDIT, Reply(calls=[EDIT_CALL]), "Edited.", used=used)
 
@@ -54,7 +54,7 @@ async def test_d3_the_model_is_told_that_nothing_ran_and_makes_the_call():
     assert (used[0].ran, run.outcome.result.response) == ([{"path": "a"}], "Edited.")
 
 
-async def test_d3_the_third_time_the_run_fails():
+async def test_d3_third_written_call_fails_the_run():
     used = [edit()]
     run = await run_with(EDIT, EDIT, EDIT, used=used)
 
@@ -67,13 +67,13 @@ async def test_d3_the_third_time_the_run_fails():
     assert "supports tool calls" in run.outcome.hint
 
 
-async def test_calls_between_them_do_not_reset_the_count():
+async def test_real_calls_between_written_calls_do_not_reset_the_count():
     call = Reply(calls=[EDIT_CALL])
     run = await run_with(EDIT, call, EDIT, call, EDIT)
     assert (len(nudges(run)), run.outcome.kind) == (3, "text_call")
 
 
-async def test_after_the_failure_the_call_is_no_answer_and_the_run_can_be_continued():
+async def test_run_failed_by_written_calls_has_no_final_text_and_can_continue():
     run = await run_with(EDIT, EDIT, EDIT)
     assert final_text(run.new) == ""
     assert check_resumable(run.new) is None
@@ -81,26 +81,26 @@ async def test_after_the_failure_the_call_is_no_answer_and_the_run_can_be_contin
     assert run.new[-1].text.startswith(CALL_AS_TEXT)
 
 
-async def test_a_call_in_the_thinking_is_asked_for_too():
+async def test_call_written_in_thinking_is_asked_for_too():
     run = await run_with(Reply(thinking=f"I edit it.\n{EDIT}"), "Done after all.")
     assert nudges(run)[0].startswith(CALL_AS_TEXT)
     assert isinstance(run.outcome, Done)
 
 
-async def test_with_scavenging_a_read_runs_and_nothing_is_asked():
+async def test_scavenged_read_call_runs_without_a_message():
     used = [read(), edit()]
     run = await run_with(READ, "Seen.", used=used, scavenge=True)
     assert (used[0].ran, nudges(run), run.outcome.result.response) == ([{"path": "a"}], [], "Seen.")
 
 
 @pytest.mark.parametrize("written", [EDIT, f"```json\n{EDIT}\n```"])
-async def test_with_scavenging_a_change_is_asked_for(written):
+async def test_scavenging_does_not_run_a_written_change_and_asks_for_it(written):
     used = [read(), edit()]
     run = await run_with(written, "Done after all.", used=used, scavenge=True)
     assert (used[1].ran, len(nudges(run))) == ([], 1)
 
 
-async def test_with_scavenging_a_change_beside_a_read_is_asked_for():
+async def test_scavenging_runs_the_read_and_asks_for_the_change_beside_it():
     used = [read(), edit()]
     run = await run_with(f"I'll do both.\n{READ}\n{EDIT}", "Seen.", used=used, scavenge=True)
     assert (used[0].ran, used[1].ran) == ([{"path": "a"}], [])
@@ -108,14 +108,14 @@ async def test_with_scavenging_a_change_beside_a_read_is_asked_for():
 
 
 @pytest.mark.parametrize("scavenge", [False, True])
-async def test_a_call_that_is_made_and_written_too_is_not_asked_for(scavenge):
+async def test_call_that_is_both_made_and_written_is_not_asked_for(scavenge):
     reply = Reply(text=f"I'll edit it:\n{EDIT}", calls=[EDIT_CALL])
     other = Reply(text=f"I'll edit it:\n{EDIT}", calls=[("edit", {"path": "b"})])
     run = await run_with(reply, other, "Edited.", scavenge=scavenge)
     assert (nudges(run), run.outcome.result.response) == ([], "Edited.")
 
 
-async def test_a_new_prompt_starts_the_count_again():
+async def test_new_prompt_resets_the_count_of_written_calls():
     typed = [user_text("And now?", origin="follow_up")]
 
     def get_followup_messages(_info, _so_far):
@@ -132,13 +132,13 @@ SILENT = [Reply(), Reply(text=" \n\t"), Reply(thinking="Hm."), Reply(text="\n", 
 
 
 @pytest.mark.parametrize("silent", SILENT, ids=["nothing", "blanks", "thinking", "both"])
-async def test_d9_an_empty_answer_is_asked_for_once_more(silent):
+async def test_d9_empty_answer_is_asked_for_once_more(silent):
     run = await run_with(silent, "Here it is.")
     assert (nudges(run), run.outcome.result.response) == ([EMPTY], "Here it is.")
 
 
 @pytest.mark.parametrize("silent", SILENT, ids=["nothing", "blanks", "thinking", "both"])
-async def test_d9_a_second_empty_answer_fails_the_run(silent):
+async def test_d9_second_empty_answer_in_a_row_fails_the_run(silent):
     run = await run_with(silent, silent)
     assert nudges(run) == [EMPTY]
     assert isinstance(run.outcome, Failed)
@@ -148,20 +148,20 @@ async def test_d9_a_second_empty_answer_fails_the_run(silent):
     )
 
 
-async def test_d9_silence_after_work_is_asked_about_three_times_in_all():
+async def test_d9_empty_answers_after_tool_calls_are_asked_about_three_times():
     run = await run_with(
         *(reply for _ in range(3) for reply in (Reply(), Reply(calls=[READ_CALL]))), Reply()
     )
     assert (nudges(run), run.outcome.kind) == ([EMPTY] * 3, "empty_answer")
 
 
-async def test_a_call_without_a_name_is_no_answer_either():
+async def test_call_without_a_name_counts_as_an_empty_answer():
     nameless = Reply(calls=[ToolCallBlock(id="1", name="", arguments={})])
     run = await run_with(nameless, "Here it is.")
     assert nudges(run) == [EMPTY]
 
 
-async def test_a_finished_run_does_not_fail_because_a_check_gets_no_answer():
+async def test_empty_answer_to_a_stop_check_does_not_fail_a_finished_run():
     check = stop_checks([StopCheck(name="check", ask=lambda info: "Are you sure?")])
     run = await run_with("It is 4.", Reply(), Reply(), more=[check])
 
@@ -169,7 +169,7 @@ async def test_a_finished_run_does_not_fail_because_a_check_gets_no_answer():
     assert (isinstance(run.outcome, Done), run.outcome.result.response) == (True, "It is 4.")
 
 
-async def test_silence_after_a_tool_that_ends_the_run_is_an_answer():
+async def test_empty_answer_after_a_terminating_tool_ends_the_run():
     async def last(*_):
         return LoopToolResult(content=(), terminate=True)
 
@@ -182,7 +182,7 @@ async def test_silence_after_a_tool_that_ends_the_run_is_an_answer():
 
 
 @pytest.mark.parametrize(("text", "kind"), [("", "empty_answer"), (EDIT, "text_call")])
-async def test_without_a_turn_left_the_run_fails_at_once(text, kind):
+async def test_broken_answer_fails_the_run_immediately_if_asking_is_not_allowed(text, kind):
     config = compose(ask_again(can_ask=lambda: False))
     model = ScriptedModel().will_say(text)
     run = await run_loop(model, "go", tools=tools(), config=config)
@@ -191,13 +191,13 @@ async def test_without_a_turn_left_the_run_fails_at_once(text, kind):
 
 @pytest.mark.parametrize("stop_reason", ["length", "aborted"])
 @pytest.mark.parametrize("text", ["", EDIT])
-async def test_an_answer_that_something_else_ended_is_left_to_others(stop_reason, text):
+async def test_truncated_or_aborted_answer_is_not_treated_as_broken(stop_reason, text):
     run = await run_with(*[Reply(text=text, stop_reason=stop_reason)] * 2)
     assert EMPTY not in nudges(run)
     assert not any(told.startswith(CALL_AS_TEXT) for told in nudges(run))
 
 
 @pytest.mark.parametrize("text", ["", '{"name": "read", "arguments": {"path": "a"}}'])
-async def test_a_run_for_a_structured_answer_is_left_to_its_own_check(text):
+async def test_run_with_structured_output_is_not_checked_for_broken_answers(text):
     run = await run_with(text, used=[*tools(), Tool(TOOL)])
     assert (nudges(run), isinstance(run.outcome, Done)) == ([], True)

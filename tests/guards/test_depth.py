@@ -26,7 +26,7 @@ async def reminders(*paths, threshold=3, tracker=None, prompt="fix the parser"):
     return nudges(run)
 
 
-async def test_case_103_four_reads_of_one_file_give_one_reminder_with_task_and_file():
+async def test_case_103_repeated_reads_of_a_file_give_one_reminder_with_task_and_file():
     texts = await reminders("foo", "foo", "foo", "foo")
     assert len(texts) == 1
     assert FOO in texts[0]
@@ -34,16 +34,16 @@ async def test_case_103_four_reads_of_one_file_give_one_reminder_with_task_and_f
     assert "3 calls" in texts[0]
 
 
-async def test_case_103_it_stays_silent_for_the_rest_of_the_streak():
+async def test_case_103_streak_gets_only_one_reminder():
     assert len(await reminders(*["foo"] * 9)) == 1
 
 
-async def test_case_103_another_file_begins_anew():
+async def test_case_103_another_file_starts_a_new_streak():
     assert await reminders("foo", "foo", "bar", "foo", "foo") == []
     assert len(await reminders("foo", "foo", "foo", "bar", "bar", "bar")) == 2
 
 
-async def test_case_103_a_call_about_no_file_begins_anew():
+async def test_case_103_call_without_a_file_starts_a_new_streak():
     model = reads(ScriptedModel(), "foo", "foo").will_call("bash", command="ls")
     model = reads(model, "foo", "foo").will_say("done")
     assert nudges(await run_guarded(model, depth_reminder(DepthTracker(), 3))) == []
@@ -53,7 +53,7 @@ async def test_case_103_a_call_about_no_file_begins_anew():
     ("said", "told"),
     [("look at foo again", 1), ("and now the docs", 0), ("what about foobar", 0)],
 )
-async def test_case_103_a_message_that_names_the_file_keeps_the_streak(said, told):
+async def test_case_103_user_message_that_names_the_file_keeps_the_streak(said, told):
     queue = InputQueue("steering")
     queue.put(said)
     poll = steering_from_queue(queue)
@@ -64,7 +64,7 @@ async def test_case_103_a_message_that_names_the_file_keeps_the_streak(said, tol
     assert all(f"The task: {said}" in text for text in texts)
 
 
-async def test_case_103_the_reminder_itself_is_no_message_of_the_user():
+async def test_case_103_reminder_does_not_count_as_a_user_message():
     tracker = DepthTracker()
     await reminders("foo", "foo", "foo", "foo", tracker=tracker)
     assert tracker.files == (FOO,)
@@ -78,19 +78,19 @@ def _told_again(tracker):
     return tracker.next_reminder(3)
 
 
-async def test_it_is_off_unless_asked_for_but_still_knows_the_files():
+async def test_depth_reminder_with_threshold_zero_is_off_but_tracks_files():
     tracker = DepthTracker()
     assert await reminders(*["foo"] * 5, threshold=0, tracker=tracker) == []
     assert tracker.files == (FOO,)
 
 
-async def test_a_streak_may_last_longer_than_a_run():
+async def test_streak_can_continue_over_several_runs():
     tracker = DepthTracker()
     assert await reminders("foo", "foo", tracker=tracker) == []
     assert len(await reminders("foo", tracker=tracker, prompt="once more: foo.")) == 1
 
 
-def test_the_least_threshold_is_two():
+def test_minimum_depth_threshold_is_two():
     tracker = DepthTracker()
     tracker.record_call([FOO])
     assert tracker.next_reminder(1) == ""
@@ -98,7 +98,7 @@ def test_the_least_threshold_is_two():
     assert FOO in tracker.next_reminder(1)
 
 
-def test_the_set_narrows_to_what_calls_share():
+def test_tracked_files_narrow_to_files_shared_by_calls():
     tracker = DepthTracker()
     tracker.record_call([FOO, BAR, "/w/baz"])
     tracker.record_call([BAR, FOO, "/w/qux"])
@@ -109,7 +109,7 @@ def test_the_set_narrows_to_what_calls_share():
     assert tracker.files == ()
 
 
-def test_paths_come_from_claims_else_from_arguments():
+def test_paths_come_from_claims_or_from_arguments():
     assert paths_of(call(patch(), files=["a", "b"])) == ("/w/a", "/w/b")
     assert paths_of(call(read(), path="a")) == ("/w/a",)
     named = call(faulty(), path="a", file_path="b", file="c", paths=["d", 5, ""], other="e")
@@ -117,7 +117,7 @@ def test_paths_come_from_claims_else_from_arguments():
     assert paths_of(call(faulty(), path=7, paths="abc")) == ()
 
 
-def test_a_call_that_cannot_be_made_out_is_about_nothing():
+def test_call_with_invalid_arguments_has_no_paths():
     assert paths_of(ToolCall(id="x", name="gone", arguments="{")) == ()
     assert paths_of(ToolCall(id="x", name="read", arguments={}, tool=read())) == ()
     assert paths_of(ToolCall(id="x", name="read", arguments=None, tool=read())) == ()

@@ -51,7 +51,7 @@ def activations(run: LoopRun) -> list[tuple[str, str]]:
     return [(event.provider, event.reason) for event in run.recorder.of(EscalationActivated)]
 
 
-async def test_case_120_exactly_the_next_call_goes_to_the_stronger_model() -> None:
+async def test_case_120_only_the_next_call_uses_the_stronger_model() -> None:
     model = ScriptedModel().will_call("strict").will_call("strict", path="a").will_call("echo")
     driver = EscalationDriver(model.will_say("done"))
 
@@ -63,7 +63,7 @@ async def test_case_120_exactly_the_next_call_goes_to_the_stronger_model() -> No
     assert isinstance(run.outcome, Done)
 
 
-async def test_case_120_the_activation_is_told_right_before_the_call() -> None:
+async def test_case_120_escalation_event_comes_right_before_the_model_call() -> None:
     driver = EscalationDriver(ScriptedModel().will_call("strict").will_say("done"))
     heard: list[LoopEvent] = (await driver.run()).events
     place = next(n for n, event in enumerate(heard) if isinstance(event, EscalationActivated))
@@ -74,13 +74,13 @@ async def test_case_120_the_activation_is_told_right_before_the_call() -> None:
 
 
 @pytest.mark.parametrize("alternate", [None, "", MAIN])
-async def test_case_120_without_another_model_nothing_happens(alternate: str | None) -> None:
+async def test_case_120_without_another_model_there_is_no_escalation(alternate: str | None) -> None:
     driver = EscalationDriver(ScriptedModel().will_call("strict").will_say("done"))
     run = await driver.run(alternate)
     assert (driver.asked, activations(run), driver.budget.spent) == ([MAIN, MAIN], [], 0)
 
 
-async def test_case_120_the_budget_of_three_is_for_the_whole_session() -> None:
+async def test_case_120_budget_of_three_escalations_is_per_session() -> None:
     budget = EscalationBudget()
     asked = []
     for _ in range(5):
@@ -91,7 +91,7 @@ async def test_case_120_the_budget_of_three_is_for_the_whole_session() -> None:
     assert asked == [BIG, BIG, BIG, MAIN, MAIN]
 
 
-async def test_several_failures_of_one_turn_are_one_reason_to_escalate() -> None:
+async def test_several_failures_in_one_turn_cause_one_escalation() -> None:
     model = ScriptedModel().will_call_all(("strict", {}), ("strict", {"path": 1}), ("strict", {}))
     driver = EscalationDriver(model.will_say("done"))
     run = await driver.run()
@@ -102,7 +102,7 @@ async def writes(*_: Any) -> LoopToolResult:
     return text_result("Written, but it does not parse.", syntax_error="src/a.py")
 
 
-async def test_a_change_that_does_not_parse_is_a_reason_too() -> None:
+async def test_edit_with_a_syntax_error_causes_an_escalation() -> None:
     driver = EscalationDriver(
         ScriptedModel().will_call("write").will_say("done"), (Tool("write", writes),)
     )
@@ -111,7 +111,7 @@ async def test_a_change_that_does_not_parse_is_a_reason_too() -> None:
     assert activations(run) == [(BIG, "syntactic_failure: write src/a.py")]
 
 
-async def test_a_tool_that_asks_for_other_arguments_is_none() -> None:
+async def test_model_retry_of_a_tool_causes_no_escalation() -> None:
     async def picky(*_: Any) -> LoopToolResult:
         raise ModelRetry("A line number below 10.")
 
@@ -122,7 +122,7 @@ async def test_a_tool_that_asks_for_other_arguments_is_none() -> None:
     assert (run.outcomes, driver.asked) == (["invalid"], [MAIN, MAIN])
 
 
-async def test_what_was_switched_meanwhile_is_returned_to() -> None:
+async def test_model_switched_during_an_escalation_is_used_afterwards() -> None:
     driver = EscalationDriver(ScriptedModel())
 
     def switching(_context: Any) -> Reply:
@@ -137,7 +137,7 @@ async def test_what_was_switched_meanwhile_is_returned_to() -> None:
     assert driver.asked == [MAIN, BIG, "other/m"]
 
 
-async def test_another_failure_by_the_stronger_model_keeps_it_for_one_more() -> None:
+async def test_second_failure_by_the_stronger_model_escalates_once_more() -> None:
     model = ScriptedModel().will_call("strict").will_call("strict").will_call("echo")
     driver = EscalationDriver(model.will_say("done"))
     run = await driver.run()
@@ -145,7 +145,7 @@ async def test_another_failure_by_the_stronger_model_keeps_it_for_one_more() -> 
     assert (len(activations(run)), driver.budget.spent) == (2, 2)
 
 
-async def test_a_stronger_model_that_cannot_be_reached_is_replaced_by_the_chosen_one() -> None:
+async def test_unreachable_stronger_model_is_replaced_by_the_chosen_model() -> None:
     model = ScriptedModel().will_call("strict").will_fail("no key", kind="auth").will_say("done")
     driver = EscalationDriver(model)
     run = await driver.run()
@@ -153,14 +153,14 @@ async def test_a_stronger_model_that_cannot_be_reached_is_replaced_by_the_chosen
     assert isinstance(run.outcome, Done)
 
 
-async def test_a_chosen_model_that_cannot_be_reached_ends_the_run() -> None:
+async def test_unreachable_chosen_model_fails_the_run() -> None:
     model = ScriptedModel().will_call("echo").will_fail("no key", kind="auth").will_say("never")
     driver = EscalationDriver(model)
     assert isinstance((await driver.run()).outcome, Failed)
     assert driver.asked == [MAIN, MAIN]
 
 
-async def test_half_an_answer_of_the_stronger_model_is_recovered_from_by_the_chosen_one() -> None:
+async def test_partial_answer_of_the_stronger_model_is_continued_by_the_chosen_one() -> None:
     model = ScriptedModel().will_call("strict").will_fail("gone", kind="network", text="half")
     driver = EscalationDriver(model.will_say("rest"))
     run = await driver.run(BIG, resume_broken_answers(3, sleep=FakeClock(is_eager=True).sleep))
@@ -168,14 +168,14 @@ async def test_half_an_answer_of_the_stronger_model_is_recovered_from_by_the_cho
     assert [m.origin for m in run.new if m.role == "user"] == ["user", "harness"]
 
 
-async def test_a_call_that_a_limit_kept_back_costs_nothing() -> None:
+async def test_escalation_blocked_by_a_limit_uses_no_budget() -> None:
     driver = EscalationDriver(ScriptedModel().will_call("strict").will_say("never"))
     recorder = EventRecorder()
     run = await driver.run(BIG, Meter(Limits(requests=1)).bundle(), recorder=recorder)
     assert (driver.asked, driver.budget.spent, activations(run)) == ([MAIN], 0, [])
 
 
-async def test_the_stronger_model_thinks_as_much_as_its_role_says_and_counts_as_it() -> None:
+async def test_escalated_call_uses_thinking_level_and_usage_role_of_escalation() -> None:
     one = Usage(input=1)
     call = ToolCallBlock(id="1", name="strict", arguments={})
     good = ToolCallBlock(id="2", name="strict", arguments={"path": "a"})

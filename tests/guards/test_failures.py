@@ -31,23 +31,23 @@ def counts(*results, threshold=3):
     return [len(texts) for texts in checkpoints_after(*results, threshold=threshold)]
 
 
-def test_case_102_the_third_failure_is_answered_and_again_the_sixth_not_the_fourth():
+def test_case_102_every_third_failure_gets_a_checkpoint():
     assert counts(*[result()] * 7) == [0, 0, 1, 0, 0, 1, 0]
 
 
 @pytest.mark.parametrize("outcome", ["error", "failed_command", "invalid", "unknown_tool"])
-def test_case_102_every_way_to_fail_counts(outcome):
+def test_case_102_every_kind_of_failure_counts(outcome):
     assert counts(*[result(outcome)] * 3) == [0, 0, 1]
 
 
-def test_case_102_two_timeouts_trip_it_and_are_named():
+def test_case_102_two_timeouts_give_a_checkpoint_that_names_them():
     texts = checkpoints_after(result("timeout"), result("timeout"))
     assert [len(each) for each in texts] == [0, 1]
     assert "2 times the time ran out" in texts[1][0]
     assert "time ran out" not in checkpoints_after(*[result()] * 3)[2][0]
 
 
-def test_case_102_the_last_five_are_quoted_in_one_line_of_160_characters_each():
+def test_case_102_checkpoint_quotes_last_five_failures_in_160_characters_each():
     long = "line one\n" + "é" * 500
     texts = checkpoints_after(*[result(text=f"{n} {long}", tool="grep") for n in range(6)])
     quotes = [line for line in texts[5][0].splitlines() if line.startswith("- grep: ")]
@@ -55,7 +55,7 @@ def test_case_102_the_last_five_are_quoted_in_one_line_of_160_characters_each():
     assert {len(quote.removeprefix("- grep: ")) for quote in quotes} == {160}
 
 
-def test_case_102_a_failed_command_is_quoted_by_its_end():
+def test_case_102_failed_command_is_quoted_from_its_end():
     texts = checkpoints_after(
         *[result("failed_command", "x" * 500 + "\nExit code: 2", tool="bash")] * 3
     )
@@ -71,19 +71,19 @@ def test_case_102_failures_of_one_tool_point_to_its_description():
     assert mixed.endswith("take a different step.")
 
 
-def test_case_102_denials_have_their_own_words_and_their_own_count():
+def test_case_102_denials_have_a_separate_count_and_message():
     texts = checkpoints_after(*[result("denied", "Permission denied")] * 4)
     assert [len(each) for each in texts] == [0, 0, 1, 0]
     assert "do not work around" in texts[2][0]
     assert "user" in texts[2][0]
 
 
-def test_case_102_denials_neither_feed_nor_reset_errors():
+def test_case_102_denials_do_not_change_the_error_count():
     error, denied = result(), result("denied")
     assert counts(error, denied, error, denied, error) == [0, 0, 0, 0, 1]
 
 
-def test_case_102_what_is_denied_comes_first():
+def test_case_102_denial_checkpoint_comes_first():
     tracker = FailureTracker(1)
     tracker.record(result())
     tracker.record(result("denied"))
@@ -91,18 +91,18 @@ def test_case_102_what_is_denied_comes_first():
     assert ("denied" in first, "failed" in second) == (True, True)
 
 
-def test_case_102_a_success_ends_both_streaks():
+def test_case_102_success_resets_both_counts():
     error, denied, ok = result(), result("denied"), result("ok")
     assert counts(error, error, denied, denied, ok, error, error, denied, denied) == [0] * 9
 
 
-def test_case_102_words_do_not_count_only_outcomes_do():
+def test_case_102_only_outcomes_count_and_not_the_text_of_results():
     assert counts(*[result("ok", "it timed out after 3 s")] * 6) == [0] * 6
     assert "time ran out" not in checkpoints_after(*[result("denied", "timed out after")] * 3)[2][0]
 
 
 @pytest.mark.parametrize("outcome", ["suppressed", "aborted"])
-def test_what_no_tool_gave_does_not_count(outcome):
+def test_synthetic_suppressed_and_aborted_results_do_not_count(outcome):
     assert counts(*[result(outcome)] * 4) == [0] * 4
     assert counts(*[result("error", synthetic="storm")] * 4) == [0] * 4
     assert counts(result(), result(), result("ok", synthetic="storm"), result()) == [0, 0, 0, 1]
@@ -115,7 +115,7 @@ def test_what_no_tool_gave_does_not_count(outcome):
     ),
     st.integers(1, 5),
 )
-def test_no_two_checkpoints_are_nearer_than_the_threshold(outcomes, threshold):
+def test_two_checkpoints_are_at_least_one_threshold_apart(outcomes, threshold):
     tracker = FailureTracker(threshold)
     score = 0
     for outcome in outcomes:
@@ -127,7 +127,7 @@ def test_no_two_checkpoints_are_nearer_than_the_threshold(outcomes, threshold):
         assert tracker.due_checkpoints() == []
 
 
-async def test_case_102_the_checkpoint_enters_before_the_next_turn():
+async def test_case_102_checkpoint_enters_before_the_next_turn():
     model = ScriptedModel()
     for n in range(4):
         model.will_call("faulty", text="no such file", n=n)
@@ -143,13 +143,13 @@ async def test_case_102_the_checkpoint_enters_before_the_next_turn():
     assert_balanced(run.new)
 
 
-async def test_case_102_a_batch_counts_as_many_calls():
+async def test_case_102_every_failed_call_of_a_batch_counts():
     model = ScriptedModel().will_call_all(*[("faulty", {"n": n}) for n in range(3)])
     run = await run_guarded(model.will_say("done"), reminders())
     assert len(nudges(run)) == 1
 
 
-async def test_g5_a_red_test_run_does_not_end_the_streak():
+async def test_g5_failed_test_commands_do_not_reset_the_count():
     model = ScriptedModel()
     for n in range(3):
         model.will_call("bash", command=f"pytest {n}", exit=1)
@@ -157,7 +157,7 @@ async def test_g5_a_red_test_run_does_not_end_the_streak():
     assert len(nudges(run)) == 1
 
 
-async def test_denials_of_a_hook_are_told_apart():
+async def test_denials_by_a_hook_get_the_denial_checkpoint():
     deny = Hooks(
         name="permission", before_tool_call=lambda *_: ToolOverride("Permission denied: no.")
     )
@@ -168,7 +168,7 @@ async def test_denials_of_a_hook_are_told_apart():
     assert ["do not work around" in text for text in nudges(run)] == [True]
 
 
-async def test_a_run_that_rests_is_not_woken_up_by_a_checkpoint():
+async def test_checkpoint_does_not_continue_a_run_that_ends():
     ending = AfterToolCallResult(terminate=True)
     stop = Hooks(after_tool_call=lambda *_: ending)
     model = ScriptedModel().will_call_all(*[("faulty", {"n": n}) for n in range(3)])

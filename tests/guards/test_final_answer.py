@@ -1,4 +1,4 @@
-"""What a final answer says by its words."""
+"""What the wording of a final answer reports."""
 
 import pytest
 
@@ -16,7 +16,7 @@ from dirge_py.guards.final_answer import asks_person, reports_failure, reports_n
         "Soll ich weitermachen?",
     ],
 )
-def test_an_answer_asks_the_person(text):
+def test_answer_that_asks_the_user_is_recognized(text):
     assert asks_person(text)
 
 
@@ -24,7 +24,7 @@ def test_an_answer_asks_the_person(text):
     "text",
     ["", "Done.", "Why? It was empty.\n\nNow it is full.", "See https://a.b/?c=d", "Use `a?.b`."],
 )
-def test_an_answer_asks_nothing(text):
+def test_answer_without_a_question_to_the_user_is_recognized(text):
     assert not asks_person(text)
 
 
@@ -41,7 +41,7 @@ def test_an_answer_asks_nothing(text):
         "It is gone: nothing to do.",
     ],
 )
-def test_an_answer_reports_a_failure(text):
+def test_answer_that_reports_a_failure_is_recognized(text):
     assert reports_failure(text)
 
 
@@ -57,7 +57,7 @@ def test_an_answer_reports_a_failure(text):
         "I stop.",
     ],
 )
-def test_an_answer_reports_no_failure(text):
+def test_answer_without_a_failure_report_is_recognized(text):
     assert not reports_failure(text)
 
 
@@ -73,7 +73,7 @@ def test_an_answer_reports_no_failure(text):
         "I changed it without running it.",
     ],
 )
-def test_an_answer_says_that_nothing_was_checked(text):
+def test_answer_that_reports_missing_checks_is_recognized(text):
     assert reports_no_check(text)
 
 
@@ -87,5 +87,5 @@ def test_an_answer_says_that_nothing_was_checked(text):
         "I have not run the tests. Let me run them now.",
     ],
 )
-def test_an_answer_does_not_say_that_nothing_was_checked(text):
+def test_answer_without_a_report_of_missing_checks_is_recognized(text):
     assert not reports_no_check(text)

@@ -12,7 +12,7 @@ from tests.guards.test_judge import Panel, working
 from tests.support.guarded_runs import nudges, run_guarded
 
 
-async def test_case_108_an_unmet_goal_sends_it_on_with_what_remains():
+async def test_case_108_unmet_goal_continues_the_run_with_what_remains():
     panel = Panel("UNMET\n- the docs", "MET")
     run = await run_guarded(working(), stop_checks([goal_check("docs and tests", panel)]))
     (text,) = nudges(run)
@@ -22,7 +22,7 @@ async def test_case_108_an_unmet_goal_sends_it_on_with_what_remains():
     assert "USER: go" in panel.asked[0][1]
 
 
-async def test_case_108_without_detail_it_says_so():
+async def test_case_108_unmet_goal_without_detail_says_no_detail():
     assert (
         "no detail"
         in nudges(
@@ -32,13 +32,13 @@ async def test_case_108_without_detail_it_says_so():
 
 
 @pytest.mark.parametrize("answer", ["MET", "perhaps", "", ProviderError("down"), TimeoutError()])
-async def test_case_108_met_unclear_empty_or_failed_ends_the_run(answer):
+async def test_case_108_met_unclear_empty_or_failed_verdict_ends_the_run(answer):
     run = await run_guarded(working(), stop_checks([goal_check("x", Panel(answer))]))
     assert isinstance(run.outcome, Done)
     assert nudges(run) == []
 
 
-async def test_case_108_it_speaks_twelve_times_at_most():
+async def test_case_108_goal_check_sends_at_most_twelve_messages():
     panel = Panel(*["UNMET"] * 20)
     model = working(stops=20)
     run = await run_guarded(model, stop_checks([goal_check("x", panel)]))
@@ -49,7 +49,7 @@ async def test_case_108_it_speaks_twelve_times_at_most():
     ("more", "told"),
     [([], "not run, built"), ([("pytest", 1)], "last check"), ([("pytest", 0)], "")],
 )
-async def test_case_108_checks_are_mentioned_but_are_no_reason(more, told):
+async def test_case_108_goal_prompt_mentions_verification_but_not_as_a_reason(more, told):
     panel = Panel()
     verification = Verification()
     model = ScriptedModel().will_call("edit", path="a.py")
@@ -61,14 +61,14 @@ async def test_case_108_checks_are_mentioned_but_are_no_reason(more, told):
     assert (told in prompt, "no reason for UNMET" in prompt) == (True, bool(told))
 
 
-async def test_case_108_an_agent_that_asks_whether_to_continue_continues():
+async def test_case_108_run_that_asks_whether_to_continue_is_continued():
     panel = Panel("UNMET\n- the tests", "MET")
     model = ScriptedModel().will_call("read", path="a").will_say("Shall I write the tests?")
     run = await run_guarded(model.will_say("Done."), stop_checks([goal_check("x", panel)]))
     assert len(nudges(run)) == 1
 
 
-async def test_case_108_a_question_that_only_the_user_can_answer_ends_the_run():
+async def test_case_108_blocked_verdict_ends_the_run():
     panel = Panel("BLOCKED")
     model = ScriptedModel().will_call("read", path="a").will_say("Which account do I use?")
     run = await run_guarded(model, stop_checks([goal_check("x", panel)]))

@@ -83,7 +83,7 @@ def section(prompt, name):
     return rest.partition(f"\n=== end of {name} ===")[0]
 
 
-async def test_case_106_an_incomplete_run_gets_one_message_and_the_judge_one_call():
+async def test_case_106_incomplete_run_gets_one_message_after_one_judge_call():
     panel = Panel("INCOMPLETE\n- the tests are missing\n- so are the docs")
     model = working()
     run = await run_guarded(model, judged(panel))
@@ -92,36 +92,36 @@ async def test_case_106_an_incomplete_run_gets_one_message_and_the_judge_one_cal
     assert (len(panel.asked), len(model.seen)) == (1, 3)
 
 
-async def test_case_106_a_complete_run_ends():
+async def test_case_106_complete_run_ends():
     panel = Panel("COMPLETE")
     run = await run_guarded(working(), judged(panel))
     assert (nudges(run), len(panel.asked)) == ([], 1)
 
 
 @pytest.mark.parametrize("answer", ["ABSTAIN", "", "well …"])
-async def test_case_106_an_unclear_judge_lets_it_end(answer):
+async def test_case_106_unclear_verdict_ends_the_run(answer):
     assert nudges(await run_guarded(working(), judged(Panel(answer)))) == []
 
 
-async def test_case_106_a_run_without_a_tool_is_not_judged():
+async def test_case_106_run_without_tool_calls_is_not_judged():
     panel = Panel("INCOMPLETE")
     run = await run_guarded(working(calls=0), judged(panel))
     assert (nudges(run), panel.asked) == ([], [])
 
 
 @pytest.mark.parametrize("error", [ProviderError("down"), TimeoutError(), RuntimeError("bug")])
-async def test_case_106_a_judge_that_fails_lets_the_run_end(error):
+async def test_case_106_judge_failure_ends_the_run_with_a_notice(error):
     panel = Panel(error)
     run = await run_guarded(working(), judged(panel))
     assert isinstance(run.outcome, Done)
     assert (nudges(run), len(run.recorder.of(SystemNotice))) == ([], 1)
 
 
-async def test_without_detail_it_says_so():
+async def test_incomplete_verdict_without_detail_says_no_detail():
     assert "no detail" in nudges(await run_guarded(working(), judged(Panel("INCOMPLETE"))))[0]
 
 
-async def test_what_was_found_good_is_judged_again_only_after_more_work():
+async def test_complete_run_is_judged_again_only_after_more_tool_calls():
     panel = Panel()
     model = working(stops=1).will_say("two").will_call("read", path="b").will_say("three")
     typed = says("a", "b", "c")
@@ -129,7 +129,7 @@ async def test_what_was_found_good_is_judged_again_only_after_more_work():
     assert (nudges(run), len(panel.asked)) == ([], 2)
 
 
-async def test_blocking_speaks_three_times_and_remembers_what_it_said():
+async def test_blocking_judge_speaks_three_times_and_sees_its_earlier_messages():
     panel = Panel(*["INCOMPLETE\n- still nothing"] * 9)
     model = working()
     run = await run_guarded(model, judged(panel, mode="blocking"))
@@ -139,7 +139,7 @@ async def test_blocking_speaks_three_times_and_remembers_what_it_said():
     assert "still nothing" in earlier[1]
 
 
-async def test_the_change_of_the_run_is_reviewed_in_one_message():
+async def test_diff_of_the_run_is_reviewed_in_the_same_message():
     panel = Panel(
         "INCOMPLETE\n- no docs\nFINDINGS\n[low] a.py:1: name\n---\n[high] a.py:2: loses a line"
     )
@@ -153,7 +153,7 @@ async def test_the_change_of_the_run_is_reviewed_in_one_message():
     assert ("FINDINGS" in system, section(prompt, "change")) == (True, "after")
 
 
-async def test_findings_alone_are_told_too():
+async def test_findings_of_a_complete_run_are_sent_to_the_model():
     panel = Panel("COMPLETE\nFINDINGS\n[medium] a.py:1: slow")
     (text,) = nudges(await run_guarded(working(), judged(panel, diff=Tree("", "x"))))
     assert "incomplete" not in text
@@ -161,14 +161,14 @@ async def test_findings_alone_are_told_too():
 
 
 @pytest.mark.parametrize("tree", [Tree("same"), Tree(None), Tree("before", " ")])
-async def test_a_change_that_is_not_of_this_run_is_not_reviewed(tree):
+async def test_unchanged_diff_is_not_reviewed(tree):
     panel = Panel("COMPLETE\nFINDINGS\n[high] a.py: made up")
     run = await run_guarded(working(), judged(panel, diff=tree))
     system, prompt = panel.asked[0]
     assert (nudges(run), "FINDINGS" in system, "=== change" in prompt) == ([], False, False)
 
 
-async def test_a_reviewed_change_is_not_reviewed_again_but_completeness_is():
+async def test_reviewed_diff_is_not_reviewed_again_but_completeness_is():
     panel = Panel("COMPLETE\nFINDINGS\n[high] a", "INCOMPLETE\n- b", "COMPLETE")
     run = await run_guarded(
         working(), judged(panel, mode="blocking", diff=Tree("0", "1", "1", "1"))
@@ -177,7 +177,7 @@ async def test_a_reviewed_change_is_not_reviewed_again_but_completeness_is():
     assert len(nudges(run)) == 2
 
 
-async def test_a_change_whose_review_failed_is_shown_again():
+async def test_diff_is_shown_again_if_its_review_failed():
     panel = Panel(ProviderError("down"), "COMPLETE")
     model = working()
     judge = judged(panel, mode="blocking", diff=Tree("0", "1"))
@@ -186,24 +186,24 @@ async def test_a_change_whose_review_failed_is_shown_again():
     assert nudges(run) == []
 
 
-async def test_a_baseline_that_cannot_be_told_blocks_no_call():
+async def test_failing_baseline_diff_blocks_no_call():
     panel = Panel()
     run = await run_guarded(working(), judged(panel, diff=Tree(OSError("git"), "after")))
     assert run.outcomes == ["ok"]
     assert section(panel.asked[0][1], "change") == "after"
 
 
-async def test_the_baseline_is_taken_once_before_the_first_call():
+async def test_baseline_diff_is_taken_once_before_the_first_call():
     tree = Tree("a")
     await run_guarded(working(calls=3), judged(Panel(), diff=tree))
     assert tree.looked == 2
 
 
-async def test_a_judge_without_repository_looks_for_none():
+async def test_judge_without_a_diff_function_has_no_before_tool_call_hook():
     assert judged(Panel()).before_tool_call is None
 
 
-async def test_the_judge_reads_rules_run_and_checks():
+async def test_judge_prompt_contains_rules_transcript_and_checks():
     panel = Panel()
     verification = Verification()
     model = ScriptedModel().will_call("edit", path="a.py").will_say("done")
@@ -216,7 +216,7 @@ async def test_the_judge_reads_rules_run_and_checks():
     assert "nothing has run, built" in section(prompt, "checks")
 
 
-async def test_a_change_is_shown_up_to_its_bound():
+async def test_shown_diff_is_truncated_at_its_limit():
     panel = Panel()
     await run_guarded(working(), judged(panel, diff=Tree("0", "é" * DIFF_BYTES)))
     shown = section(panel.asked[0][1], "change")
@@ -224,19 +224,19 @@ async def test_a_change_is_shown_up_to_its_bound():
     assert shown.endswith("[the rest of the change is left out]")
 
 
-def test_case_107_rules_are_cut_by_characters():
+def test_case_107_agent_rules_are_truncated_by_characters():
     assert agent_rules("é" * RULES_CHARS) == "é" * RULES_CHARS
     assert len(agent_rules("é" * (RULES_CHARS + 1))) == RULES_CHARS
 
 
 @pytest.mark.parametrize("tag", ["conversation-summary", "compaction_summary", "context-summary"])
-def test_case_107_a_summary_is_no_rule(tag):
+def test_case_107_summaries_are_removed_from_agent_rules(tag):
     assert agent_rules(f"Be brief.\n<{tag} kind='x'>\nold\n</{tag}>\nBe kind.") == (
         "Be brief.\n\nBe kind."
     )
 
 
-def test_a_run_is_told_line_by_line():
+def test_run_transcript_has_one_entry_per_message_call_and_result():
     answer = AssistantMessage(
         content=(
             TextBlock("I look."),
@@ -268,7 +268,7 @@ def test_a_run_is_told_line_by_line():
     ]
 
 
-def test_results_and_arguments_are_cut():
+def test_results_and_arguments_are_truncated_in_the_transcript():
     long = json.dumps({"content": "x" * 999})
     call = ToolCallBlock(id="a", name="w", arguments={"content": "x" * 999})
     text = run_transcript([AssistantMessage(content=(call,)), result("ok", long, tool="w")])
@@ -277,12 +277,12 @@ def test_results_and_arguments_are_cut():
     assert len(second.removeprefix("RESULT w: ")) == RESULT_CHARS
 
 
-def test_denied_is_said_only_of_errors():
+def test_only_an_error_result_is_marked_denied_in_the_transcript():
     odd = replace(result("denied", "but it went well"), is_error=False)
     assert run_transcript([odd]) == "RESULT edit: but it went well"
 
 
-def test_a_long_run_keeps_its_beginning_and_its_end():
+def test_long_transcript_keeps_its_beginning_and_end():
     messages = [user_text(f"message {n} " + "x" * 300) for n in range(100)]
     text = run_transcript(messages)
     assert len(text) <= TRANSCRIPT_CHARS

@@ -19,7 +19,7 @@ def restless(turns=9, *, usage=None):
     return model
 
 
-async def test_a_model_that_wants_more_turns_is_stopped_with_words():
+async def test_turn_limit_ends_the_run_with_a_message():
     model = restless()
     run = await run_loop(
         model, "go", tools=[Tool()], config=compose(Meter(Limits(turns=2)).bundle())
@@ -30,7 +30,7 @@ async def test_a_model_that_wants_more_turns_is_stopped_with_words():
     assert "2 turns" in run.new[-1].text
 
 
-async def test_the_last_allowed_turn_may_be_the_answer():
+async def test_answer_in_the_last_allowed_turn_ends_the_run_as_done():
     model = ScriptedModel().will_call("echo").will_say("done")
     run = await run_loop(
         model, "go", tools=[Tool()], config=compose(Meter(Limits(turns=2)).bundle())
@@ -39,7 +39,7 @@ async def test_the_last_allowed_turn_may_be_the_answer():
 
 
 @pytest.mark.parametrize("kind", ["steering", "follow_up"])
-async def test_a_turn_that_input_opened_is_counted_too(kind):
+async def test_turn_opened_by_queued_input_counts_toward_the_limit(kind):
     queue = InputQueue(kind)
     queue.put("more")
     hook = {
@@ -67,7 +67,7 @@ async def test_a_turn_that_input_opened_is_counted_too(kind):
         (Limits(time_s=10), LimitExceeded(name="time", used=12, max=10), 3),
     ],
 )
-async def test_a_limit_that_is_passed_ends_the_run(most, outcome, calls):
+async def test_exceeded_limit_ends_the_run(most, outcome, calls):
     clock = FakeClock()
 
     async def body(*_):
@@ -83,7 +83,7 @@ async def test_a_limit_that_is_passed_ends_the_run(most, outcome, calls):
     assert (run.outcome, len(model.seen)) == (outcome, calls)
 
 
-async def test_a_cost_that_cannot_be_judged_stops_the_run():
+async def test_failing_cost_function_with_a_cost_limit_fails_the_run():
     def broken(_usage, _model):
         raise ZeroDivisionError
 
@@ -94,7 +94,7 @@ async def test_a_cost_that_cannot_be_judged_stops_the_run():
     assert isinstance(run.outcome, Failed)
 
 
-async def test_an_unknown_price_is_told_once():
+async def test_unknown_price_is_reported_once():
     bundle = Meter(Limits(cost_usd=1), cost_of=lambda *_: None).bundle()
     model = restless(2, usage=Usage(input=1)).will_say("done")
     run = await run_loop(model, "go", tools=[Tool()], config=compose(bundle))
@@ -102,7 +102,7 @@ async def test_an_unknown_price_is_told_once():
     assert len(run.recorder.of(SystemNotice)) == 1
 
 
-def test_a_timeout_is_a_limit():
+def test_timeout_cancellation_becomes_a_time_limit():
     assert timed_out(Cancelled(reason=TIMEOUT), used_s=5, max_s=4) == LimitExceeded(
         name="time", used=5, max=4
     )
@@ -124,13 +124,13 @@ def test_a_timeout_is_a_limit():
         (("time", 12.5, 10.0), "time limit exceeded: 12.5 > 10"),
     ],
 )
-def test_a43_a_limit_is_told_with_its_figures(exceeded, message):
+def test_a43_limit_message_contains_used_and_maximum(exceeded, message):
     name, used, most = exceeded
     assert LimitExceeded(name=name, used=used, max=most).message == message
 
 
 @pytest.mark.parametrize(("output", "ends"), [(50_000, "done"), (50_123, "limit")])
-async def test_a43_reaching_a_limit_is_not_passing_it(output, ends):
+async def test_a43_reaching_a_limit_exactly_does_not_exceed_it(output, ends):
     model = ScriptedModel().will(Reply(calls=[("echo", {})], usage=Usage(output=output)))
     config = compose(Meter(Limits(output_tokens=50_000)).bundle())
     run = await run_loop(model.will_say("done"), "go", tools=[Tool()], config=config)
@@ -142,7 +142,7 @@ async def test_a43_reaching_a_limit_is_not_passing_it(output, ends):
     assert len(run.recorder.of(SystemNotice)) == (1 if ends == "done" else 0)
 
 
-async def test_the_user_is_warned_once_when_most_of_a_limit_is_used():
+async def test_user_is_warned_once_at_80_percent_of_a_limit():
     usage = Usage(input=60, output=20)
     model = restless(3, usage=usage).will_say("done", usage=Usage(input=1))
     config = compose(Meter(Limits(tokens=300, cost_usd=0.4), cost_of=lambda *_: 0.1).bundle())
@@ -169,28 +169,28 @@ async def test_the_user_is_warned_once_when_most_of_a_limit_is_used():
         (Limits(cost_usd=0.1), "cost"),
     ],
 )
-async def test_a43_of_two_limits_the_first_in_order_is_told(most, name):
+async def test_a43_first_of_several_exceeded_limits_is_reported(most, name):
     bundle = Meter(most, cost_of=lambda *_: 1.0).bundle()
     model = restless(usage=Usage(input=10, output=10))
     run = await run_loop(model, "go", tools=[Tool()], config=compose(bundle))
     assert run.outcome.name == name
 
 
-async def test_a43_the_total_is_input_and_output():
+async def test_a43_total_tokens_are_input_plus_output():
     model = restless(usage=Usage(input=60, output=50, cache_read=40))
     config = compose(Meter(Limits(tokens=109)).bundle())
     run = await run_loop(model, "go", tools=[Tool()], config=config)
     assert run.outcome == LimitExceeded(name="tokens", used=110, max=109)
 
 
-async def test_cents_that_add_up_to_a_limit_do_not_pass_it():
+async def test_costs_that_sum_exactly_to_the_limit_do_not_exceed_it():
     bundle = Meter(Limits(cost_usd=0.3), cost_of=lambda *_: 0.1).bundle()
     model = restless(2, usage=Usage(input=1)).will(Reply(text="done", usage=Usage(input=1)))
     run = await run_loop(model, "go", tools=[Tool()], config=compose(bundle))
     assert isinstance(run.outcome, Done)
 
 
-async def test_a44_a_batch_over_the_limit_runs_not_at_all_and_is_answered():
+async def test_a44_batch_over_the_tool_call_limit_is_suppressed_as_a_whole():
     model = ScriptedModel().will_call_all(("echo", {}), ("echo", {}))
     model.will_call_all(("echo", {}), ("echo", {}))
     echo = Tool()
@@ -204,7 +204,7 @@ async def test_a44_a_batch_over_the_limit_runs_not_at_all_and_is_answered():
     assert run.outcome == LimitExceeded(name="tool_calls", used=4, max=3)
 
 
-async def test_a45_the_third_request_is_never_sent_and_judges_send_none():
+async def test_a45_request_over_the_limit_is_not_sent_and_judge_calls_do_not_count():
     spending = SideUsage()
 
     def judge(_info, _so_far):
@@ -225,7 +225,7 @@ async def test_a45_the_third_request_is_never_sent_and_judges_send_none():
         (Limits(cost_usd=1.0), LimitExceeded(name="cost", used=2.5, max=1)),
     ],
 )
-async def test_a45_what_a_judge_spends_counts_before_the_next_turn_is_asked(most, outcome):
+async def test_a45_judge_usage_counts_before_the_next_turn(most, outcome):
     """The judge continues the run; the next request would exceed the limit."""
     spending = SideUsage()
     spending.add(Usage(input=9_000), "judge/m")  # in a run before this one
@@ -250,7 +250,7 @@ async def test_a45_what_a_judge_spends_counts_before_the_next_turn_is_asked(most
     assert run.recorder.of(TurnEnd)[-1].message is None
 
 
-async def test_a45_what_is_spent_in_the_first_run_of_a_session_counts() -> None:
+async def test_a45_judge_usage_in_the_first_run_of_a_session_counts() -> None:
     spending = SideUsage()
 
     def judge(*_):
@@ -267,14 +267,14 @@ async def test_a45_what_is_spent_in_the_first_run_of_a_session_counts() -> None:
     assert len(model.seen) == 1
 
 
-async def test_a46_an_unknown_price_never_trips_the_limit():
+async def test_a46_unknown_price_never_exceeds_the_cost_limit():
     bundle = Meter(Limits(cost_usd=0.001), cost_of=lambda *_: None).bundle()
     model = restless(3, usage=Usage(input=10**6)).will_say("done")
     run = await run_loop(model, "go", tools=[Tool()], config=compose(bundle))
     assert isinstance(run.outcome, Done)
 
 
-async def test_a47_five_turns_are_five_requests_a_notice_and_a_balanced_history():
+async def test_a47_turn_limit_of_five_gives_five_requests_and_balanced_history():
     model = restless(20)
     run = await run_loop(
         model, "go", tools=[Tool()], config=compose(Meter(Limits(turns=5)).bundle())
@@ -284,7 +284,7 @@ async def test_a47_five_turns_are_five_requests_a_notice_and_a_balanced_history(
     assert len(run.recorder.of(SystemNotice)) == 1
 
 
-async def test_case_58_the_cap_is_a_notice_and_the_last_words_are_the_agents():
+async def test_case_58_turn_limit_ends_with_a_notice_and_an_assistant_message():
     model = restless(20)
     run = await run_loop(
         model, "go", tools=[Tool()], config=compose(Meter(Limits(turns=2)).bundle())
@@ -294,7 +294,7 @@ async def test_case_58_the_cap_is_a_notice_and_the_last_words_are_the_agents():
     assert [m.text for m in run.new if m.role == "user"] == ["go"]
 
 
-async def test_case_58_without_a_cap_the_run_goes_on_until_the_model_stops():
+async def test_case_58_without_a_limit_the_run_continues_until_the_model_stops():
     model = restless(150).will_say("done")
     run = await run_loop(model, "go", tools=[Tool()], config=compose(Meter(Limits()).bundle()))
     assert (len(model.seen), isinstance(run.outcome, Done)) == (151, True)
@@ -304,7 +304,7 @@ async def test_case_58_without_a_cap_the_run_goes_on_until_the_model_stops():
 
 
 @pytest.mark.parametrize("reason", ["compaction", "pause_turn"])
-async def test_an_unfinished_answer_is_no_turn_but_a_request(reason):
+async def test_unfinished_answer_counts_as_a_request_but_not_as_a_turn(reason):
     def unfinished(times):
         model = ScriptedModel()
         for _ in range(times):
@@ -320,7 +320,7 @@ async def test_an_unfinished_answer_is_no_turn_but_a_request(reason):
     assert run.outcome == LimitExceeded(name="requests", used=3, max=2)
 
 
-async def test_a_service_that_never_finishes_is_stopped():
+async def test_service_that_never_finishes_its_answer_is_stopped():
     model = ScriptedModel()
     for _ in range(50):
         model.will(Reply(text="…", stop_reason="pause_turn"))
@@ -329,7 +329,7 @@ async def test_a_service_that_never_finishes_is_stopped():
 
 
 @pytest.mark.parametrize("at", ["before_model", "before_call", "after_turn"])
-async def test_a_limit_that_fails_stops_the_run(at):
+async def test_limit_that_cannot_be_checked_fails_the_run(at):
     ticks = iter({"before_model": [0.0], "before_call": [0.0, 0.0], "after_turn": [0.0, 0.0]}[at])
 
     def clock():
@@ -346,7 +346,7 @@ async def test_a_limit_that_fails_stops_the_run(at):
     assert_balanced(run.new)
 
 
-async def test_a_price_table_that_fails_is_nobodys_business_without_a_limit_on_cost():
+async def test_failing_cost_function_without_a_cost_limit_is_ignored():
     def broken(_usage, _model):
         raise ZeroDivisionError
 
@@ -357,7 +357,7 @@ async def test_a_price_table_that_fails_is_nobodys_business_without_a_limit_on_c
     assert isinstance(run.outcome, Done)
 
 
-async def test_calls_that_a_continued_run_begins_with_were_paid_for_before():
+async def test_usage_before_a_continued_run_does_not_count():
     answer = AssistantMessage(
         content=(ToolCallBlock(id="c", name="echo", arguments={}),),
         stop_reason="toolUse",

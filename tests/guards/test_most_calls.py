@@ -9,7 +9,7 @@ def results(conversation) -> list[str]:
     return [m.text for m in conversation.messages if isinstance(m, ToolResultMessage)]
 
 
-async def test_a_call_over_the_limit_of_its_tool_is_refused_and_others_run(
+async def test_call_over_the_limit_of_its_tool_is_refused_and_other_tools_run(
     project: ScriptedProject,
 ) -> None:
     project.configure("[tools]\nmost_calls = { list_dir = 2 }\n")
@@ -31,7 +31,7 @@ async def test_a_call_over_the_limit_of_its_tool_is_refused_and_others_run(
     assert all(tools == first for tools in later)
 
 
-async def test_each_run_may_call_it_again_and_a_batch_is_counted_call_by_call(
+async def test_tool_call_limit_is_per_run_and_counts_each_call_of_a_batch(
     project: ScriptedProject,
 ) -> None:
     project.configure("[tools]\nmost_calls = { list_dir = 1 }\n")
@@ -47,7 +47,7 @@ async def test_each_run_may_call_it_again_and_a_batch_is_counted_call_by_call(
     assert refused == [False, True, False, True]
 
 
-async def test_a_limit_for_a_tool_that_does_not_exist_names_the_nearest(
+async def test_limit_for_an_unknown_tool_suggests_the_nearest_name(
     project: ScriptedProject,
 ) -> None:
     project.configure("[tools]\nmost_calls = { webserch = 1 }\n")

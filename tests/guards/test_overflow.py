@@ -52,7 +52,7 @@ async def shrinking(model: ScriptedModel, view: View, *bundles: Hooks, **more: A
     return await run_loop(model, "start", context=context, config=config, **more)
 
 
-async def test_a03_the_second_request_is_smaller_and_the_turn_is_one() -> None:
+async def test_a03_request_after_an_overflow_is_smaller_within_the_same_turn() -> None:
     model = refusing(ScriptedModel(), 1).will_say("fits")
     view = View(kept=21)
 
@@ -66,7 +66,7 @@ async def test_a03_the_second_request_is_smaller_and_the_turn_is_one() -> None:
     assert (run.outcome.result.response, run.outcome.result.turns) == ("fits", 1)
 
 
-async def test_t21_a_shrink_without_progress_ends_the_run_with_words() -> None:
+async def test_t21_overflow_without_progress_fails_the_run_with_a_hint() -> None:
     model = refusing(ScriptedModel(), 5)
 
     run = await shrinking(model, View(kept=1))
@@ -79,7 +79,7 @@ async def test_t21_a_shrink_without_progress_ends_the_run_with_words() -> None:
     assert "`/clear`" in run.outcome.hint and "/compact" not in run.outcome.hint
 
 
-async def test_s19_it_is_tried_once_for_each_turn() -> None:
+async def test_s19_overflow_is_compacted_once_per_turn() -> None:
     model = refusing(ScriptedModel(), 5)
     view = View()
 
@@ -90,20 +90,20 @@ async def test_s19_it_is_tried_once_for_each_turn() -> None:
     assert "still too large" in run.outcome.message
 
 
-async def test_a_later_turn_may_shrink_again() -> None:
+async def test_later_turn_can_be_compacted_again() -> None:
     model = refusing(ScriptedModel(), 1).will_call("echo")
     view = View()
     run = await shrinking(refusing(model, 1).will_say("done"), view)
     assert (view.shrunk, type(run.outcome)) == (2, Done)
 
 
-async def test_the_request_that_did_not_fit_takes_no_turn_away() -> None:
+async def test_request_that_overflowed_does_not_count_as_a_turn() -> None:
     model = refusing(ScriptedModel(), 1).will_say("fits")
     run = await shrinking(model, View(), Meter(Limits(turns=1)).bundle())
     assert isinstance(run.outcome, Done)
 
 
-async def test_a_shrink_that_fails_ends_the_run_with_the_service_s_words() -> None:
+async def test_failing_compaction_fails_the_run_with_the_services_message() -> None:
     async def broken() -> bool:
         raise OSError("disk full")
 

@@ -1,4 +1,4 @@
-"""Runs that go round in circles are noticed and end; runs that only look like it are let alone."""
+"""Runs that repeat calls without progress are stopped; similar ordinary runs are not."""
 
 import asyncio
 import itertools
@@ -150,7 +150,7 @@ async def run_of(
 
 
 def is_intervention(message: Message) -> bool:
-    """Whether dirge says something in it that helps out of a loop."""
+    """Whether this message is dirge's help to leave a loop."""
     if isinstance(message, UserMessage | AssistantMessage):
         return message.origin == "harness"
     if not isinstance(message, ToolResultMessage):
@@ -159,7 +159,7 @@ def is_intervention(message: Message) -> bool:
 
 
 def calls_until_noticed(run: LoopRun) -> int:
-    """How many calls ran before dirge said anything."""
+    """How many calls ran before dirge's first message about the loop."""
     count = 0
     for message in run.new:
         if is_intervention(message):
@@ -251,7 +251,7 @@ def hooks_of(kind: str) -> list[Hooks]:
 
 
 @pytest.mark.parametrize("kind", LOOPS)
-async def test_a_loop_is_noticed_within_six_calls_and_ends(kind: str) -> None:
+async def test_loop_is_noticed_within_six_calls_and_ends_the_run(kind: str) -> None:
     first_round, answers = LOOPS[kind]
     run, made = await run_of(answers(), None, *hooks_of(kind))
 
@@ -263,7 +263,7 @@ async def test_a_loop_is_noticed_within_six_calls_and_ends(kind: str) -> None:
     assert "I stopped" in closing.text and closing.text.endswith("?")
 
 
-async def test_loops_are_noticed_after_three_calls_in_the_middle() -> None:
+async def test_median_loop_is_noticed_after_three_calls() -> None:
     noticed = []
     for kind, (first_round, answers) in LOOPS.items():
         run, _ = await run_of(answers(), None, *hooks_of(kind))
@@ -379,7 +379,7 @@ ORDINARY = {
 
 
 @pytest.mark.parametrize("kind", ORDINARY)
-async def test_an_ordinary_run_that_looks_like_a_loop_is_not_stopped(kind: str) -> None:
+async def test_ordinary_run_that_resembles_a_loop_is_not_stopped(kind: str) -> None:
     project, answers = ORDINARY[kind]()
     run, _ = await run_of(iter(answers), project)
 
@@ -389,13 +389,13 @@ async def test_an_ordinary_run_that_looks_like_a_loop_is_not_stopped(kind: str) 
     assert len(run.results) == sum(map(len, answers))
 
 
-async def test_a_call_may_be_tried_again_after_it_was_allowed() -> None:
+async def test_denied_call_can_be_repeated_after_it_was_allowed() -> None:
     answers = [[bash("deploy")], [bash("deploy")], [read("a")], [bash("build")], [bash("deploy")]]
     run, _ = await run_of(iter(answers), None, denying(call_number_allowed=2))
     assert run.outcomes == ["denied", "ok", "ok", "ok", "ok"]
 
 
-async def test_the_third_time_says_how_to_wait_and_the_twenty_first_does_not_run() -> None:
+async def test_polling_gets_a_wait_hint_at_the_third_call_and_is_suppressed_at_the_21st() -> None:
     run, _ = await run_of(always(bash("sleep 5; gh run view"))())
 
     hinted = [n for n, each in enumerate(run.results) if "The result was the same" in each.text]
@@ -404,18 +404,18 @@ async def test_the_third_time_says_how_to_wait_and_the_twenty_first_does_not_run
     assert run.outcomes == ["ok"] * MOST_POLLS + ["suppressed"] * 2
 
 
-async def test_a_quoted_sleep_is_no_waiting() -> None:
+async def test_quoted_sleep_does_not_count_as_polling() -> None:
     run, _ = await run_of(always(bash("echo 'then; sleep 5'"))())
     assert run.outcomes == ["ok", "ok", "suppressed", "suppressed"]
 
 
-async def test_spaces_inside_quotes_make_another_command() -> None:
+async def test_commands_that_differ_only_in_quoted_spaces_are_different() -> None:
     answers = [[bash(f"printf 'a{' ' * n}b'")] for n in range(6)]
     run, _ = await run_of(iter(answers))
     assert run.outcomes == ["ok"] * 6
 
 
-async def test_the_words_at_the_end_name_what_failed() -> None:
+async def test_closing_message_names_the_failed_calls() -> None:
     run, _ = await run_of(one_by_one(lambda n: read(f"missing {n}"))())
     assert "My last 9 attempts failed" in run.new[-1].text
     assert "- read: missing 8 does not exist." in run.new[-1].text
@@ -423,14 +423,14 @@ async def test_the_words_at_the_end_name_what_failed() -> None:
     assert ["the run ends" in text for text in warned] == [False, True]
 
 
-async def test_a_call_that_was_cut_off_twice_ends_the_run_with_words_about_it() -> None:
+async def test_second_truncated_call_in_a_row_ends_the_run_with_a_message() -> None:
     _, answers = LOOPS["a write that is cut off, each time elsewhere"]
     run, made = await run_of(answers())
     assert (made, run.outcomes) == (2, ["invalid", "invalid"])
     assert "2 calls in a row (`write`) arrived incomplete" in run.new[-1].text
 
 
-async def test_the_words_about_a_cycle_name_its_calls() -> None:
+async def test_cycle_message_names_the_calls_of_the_cycle() -> None:
     calls = [("nope", {}), read("b"), ("nope", {"n": 1}), read("c")]
     run, _ = await run_of(always(*calls)())
     suppressed = next(each for each in run.results if each.details.get("storm"))
@@ -454,7 +454,7 @@ ELEMENTS: dict[str, Callable[[int], Call]] = {
 
 @settings(max_examples=size(40, 200), deadline=None)
 @given(st.lists(st.sampled_from(list(ELEMENTS)), min_size=1, max_size=6), st.booleans())
-def test_whatever_goes_round_without_progress_ends(kinds: list[str], is_batch: bool) -> None:
+def test_every_cycle_without_progress_ends_the_run(kinds: list[str], is_batch: bool) -> None:
     make = together if is_batch else one_by_one
     run, _ = asyncio.run(run_of(make(*(ELEMENTS[kind] for kind in kinds))()))
     assert isinstance(run.outcome, Done) and run.outcome.stopped_by == "storm"

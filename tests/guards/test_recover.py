@@ -36,7 +36,7 @@ async def recovered(
     return await run_loop(model, "start", tools=[Tool()], config=config, **more)
 
 
-async def test_the_rest_is_asked_for_where_the_answer_stops() -> None:
+async def test_broken_answer_is_continued_where_it_stopped() -> None:
     run = await recovered(blip(ScriptedModel()).will_say("rest"))
 
     assert [(m.role, getattr(m, "text", "")) for m in run.new] == [
@@ -54,20 +54,20 @@ async def test_the_rest_is_asked_for_where_the_answer_stops() -> None:
 
 
 @pytest.mark.parametrize("kind", ["network", "rate_limit", "server", "proxy_page"])
-async def test_every_kind_that_may_pass_is_recovered_from(kind: ErrorKind) -> None:
+async def test_temporary_errors_are_recovered_from(kind: ErrorKind) -> None:
     run = await recovered(blip(ScriptedModel(), kind=kind).will_say("rest"))
     assert isinstance(run.outcome, Done)
 
 
 @pytest.mark.parametrize("kind", ["auth", "context_length", "usage_cap", "other", "refused"])
-async def test_case_12_an_error_that_will_not_pass_ends_the_run(kind: ErrorKind) -> None:
+async def test_case_12_permanent_error_ends_the_run(kind: ErrorKind) -> None:
     model = blip(ScriptedModel(), kind=kind).will_say("never")
     run = await recovered(model)
     assert len(model.seen) == 1
     assert run.recorder.of(RetryNotice) == []
 
 
-async def test_case_74_the_same_error_for_ever_ends_after_three_recoveries() -> None:
+async def test_case_74_repeated_error_fails_the_run_after_three_recoveries() -> None:
     model = ScriptedModel()
     for _ in range(6):
         blip(model)
@@ -80,7 +80,7 @@ async def test_case_74_the_same_error_for_ever_ends_after_three_recoveries() -> 
     assert run.outcome == Failed(kind="network", message="connection reset")
 
 
-async def test_case_75_every_good_turn_sets_the_count_back() -> None:
+async def test_case_75_successful_turn_resets_the_recovery_count() -> None:
     model = ScriptedModel()
     for n in range(4):
         blip(model).will_call("echo", n=n)
@@ -92,7 +92,7 @@ async def test_case_75_every_good_turn_sets_the_count_back() -> None:
     assert [notice.attempt for notice in run.recorder.of(RetryNotice)] == [1] * 4
 
 
-async def test_case_76_half_a_call_is_gone_and_the_text_is_kept() -> None:
+async def test_case_76_partial_call_is_dropped_and_partial_text_is_kept() -> None:
     half = ToolCallBlock(id="c1", name="echo", arguments='{"path": "a')
     model = ScriptedModel().will(
         Reply(text="so far", calls=[half], error=ProviderError("gone", kind="network"))
@@ -105,7 +105,7 @@ async def test_case_76_half_a_call_is_gone_and_the_text_is_kept() -> None:
     assert (echo.ran, run.new[-1].text) == ([], "rest")  # type: ignore[union-attr]
 
 
-async def test_thinking_counts_as_having_begun() -> None:
+async def test_partial_thinking_counts_as_a_begun_answer() -> None:
     error = ProviderError("gone", kind="network")
     model = ScriptedModel().will(Reply(thinking="hm", error=error)).will_say("rest")
     run = await recovered(model)
@@ -113,7 +113,7 @@ async def test_thinking_counts_as_having_begun() -> None:
     assert isinstance(run.outcome, Done)
 
 
-async def test_retries_and_recoveries_do_not_multiply() -> None:
+async def test_stream_retries_and_recoveries_do_not_multiply() -> None:
     """No text had arrived, so only the stream's retries count."""
     model = ScriptedModel()
     for _ in range(20):
@@ -126,13 +126,13 @@ async def test_retries_and_recoveries_do_not_multiply() -> None:
     assert isinstance(run.outcome, Failed)
 
 
-async def test_none_is_the_rule_that_an_error_ends_the_run() -> None:
+async def test_zero_recoveries_let_an_error_end_the_run() -> None:
     model = blip(ScriptedModel()).will_say("never")
     run = await recovered(model, most=0)
     assert (len(model.seen), type(run.outcome)) == (1, Failed)
 
 
-async def test_a_broken_turn_counts_among_the_turns() -> None:
+async def test_broken_turn_counts_toward_the_turn_limit() -> None:
     model = blip(blip(ScriptedModel())).will_say("never")
     config = compose(Meter(Limits(turns=2)).bundle(), recovering())
     run = await run_loop(model, "start", config=config)
@@ -142,7 +142,7 @@ async def test_a_broken_turn_counts_among_the_turns() -> None:
 # -- the wait before the rest is asked for
 
 
-async def test_each_recovery_waits_twice_as_long_as_the_one_before() -> None:
+async def test_recovery_wait_doubles_each_time() -> None:
     model, clock = ScriptedModel(), FakeClock(is_eager=True)
     for _ in range(4):
         blip(model)
@@ -153,7 +153,7 @@ async def test_each_recovery_waits_twice_as_long_as_the_one_before() -> None:
     assert [notice.delay_ms for notice in run.recorder.of(RetryNotice)] == [1000, 2000, 4000]
 
 
-async def test_a_broken_answer_waits_as_long_as_the_service_asks() -> None:
+async def test_recovery_waits_for_the_retry_after_of_the_service() -> None:
     error = ProviderError("slow down", kind="rate_limit", retry_after_s=20)
     model, clock = ScriptedModel().will(Reply(text="half", error=error)), FakeClock(is_eager=True)
 
@@ -165,7 +165,7 @@ async def test_a_broken_answer_waits_as_long_as_the_service_asks() -> None:
     ]
 
 
-async def test_an_abort_ends_the_wait_and_the_run() -> None:
+async def test_abort_ends_the_recovery_wait_and_the_run() -> None:
     model, signal = blip(ScriptedModel()).will_say("never"), AbortSignal()
 
     async def sleep(_delay_s: float) -> None:
@@ -178,7 +178,7 @@ async def test_an_abort_ends_the_wait_and_the_run() -> None:
     assert (len(model.seen), run.outcome) == (1, Cancelled(reason="user"))
 
 
-async def test_what_is_typed_during_the_wait_goes_with_the_next_call() -> None:
+async def test_steering_during_the_recovery_wait_is_sent_with_the_next_call() -> None:
     model, typed = blip(ScriptedModel()).will_say("rest"), list[Message]()
 
     async def sleep(_delay_s: float) -> None:
@@ -197,7 +197,7 @@ async def test_what_is_typed_during_the_wait_goes_with_the_next_call() -> None:
     assert [getattr(m, "text", "") for m in run.new[2:]] == [CUT_OFF, "be brief", "rest"]
 
 
-async def test_a_run_at_its_limit_ends_without_a_wait() -> None:
+async def test_run_at_its_turn_limit_ends_without_a_recovery_wait() -> None:
     clock = FakeClock(is_eager=True)
     config = compose(Meter(Limits(turns=1)).bundle(), recovering(clock=clock))
 
@@ -210,7 +210,7 @@ async def test_a_run_at_its_limit_ends_without_a_wait() -> None:
 # -- answers that reached their length
 
 
-async def test_t12_an_answer_cut_at_its_length_is_continued_once() -> None:
+async def test_t12_answer_truncated_at_max_tokens_is_continued_once() -> None:
     model = ScriptedModel()
     model.will(Reply(text="a", stop_reason="length")).will(Reply(text="b", stop_reason="length"))
 
@@ -221,20 +221,20 @@ async def test_t12_an_answer_cut_at_its_length_is_continued_once() -> None:
     assert "may be incomplete" in run.recorder.of(SystemNotice)[0].content
 
 
-async def test_a_good_turn_between_allows_another_continuation() -> None:
+async def test_answer_can_be_continued_again_after_a_successful_turn() -> None:
     model = ScriptedModel().will(Reply(text="a", stop_reason="length")).will_call("echo")
     model.will(Reply(text="b", stop_reason="length")).will_say("c")
     run = await recovered(model)
     assert (len(model.seen), run.recorder.of(SystemNotice)) == (4, [])
 
 
-async def test_calls_of_an_answer_cut_at_its_length_are_run_instead() -> None:
+async def test_complete_calls_of_a_truncated_answer_run() -> None:
     model = ScriptedModel().will(Reply(calls=[("echo", {})], stop_reason="length"))
     run = await recovered(model.will_say("done"))
     assert [m.role for m in run.new] == ["user", "assistant", "toolResult", "assistant"]
 
 
-async def test_without_recoveries_the_cut_is_only_told() -> None:
+async def test_truncated_answer_gives_only_a_notice_without_recoveries() -> None:
     model = ScriptedModel().will(Reply(text="a", stop_reason="length")).will_say("never")
     run = await recovered(model, most=0)
     assert (len(model.seen), len(run.recorder.of(SystemNotice))) == (1, 1)

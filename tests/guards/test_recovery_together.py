@@ -74,7 +74,7 @@ async def misbehaving(script: Sequence[Reply], shrinks: Sequence[bool]) -> LoopR
     st.lists(REPLIES, max_size=40).map(lambda script: [*script, Reply(text="end")]),
     st.lists(st.booleans(), max_size=4),
 )
-def test_every_run_ends_balanced_within_its_bounds(
+def test_every_run_ends_balanced_within_its_limits(
     script: list[Reply], shrinks: list[bool]
 ) -> None:
     run = asyncio.run(misbehaving(script, shrinks))

@@ -8,7 +8,7 @@ from dirge_py.types.messages import TextBlock
 from dirge_py.types.tools import text_result
 
 
-async def scrubbed(text: str, redact: Any) -> AfterToolCallResult | None:
+async def redacted_change(text: str, redact: Any) -> AfterToolCallResult | None:
     after = redact_results(redact).after_tool_call
     assert after is not None
     unused = cast(Any, None)
@@ -22,21 +22,21 @@ def text_of(change: AfterToolCallResult | None) -> str:
     return "".join(block.text for block in change.content if isinstance(block, TextBlock))
 
 
-async def test_a_secret_is_replaced() -> None:
-    change = await scrubbed("the key sk-1", lambda text: text.replace("sk-1", "***"))
+async def test_secret_in_a_result_is_redacted() -> None:
+    change = await redacted_change("the key sk-1", lambda text: text.replace("sk-1", "***"))
 
     assert text_of(change) == "the key ***"
 
 
 async def test_a_result_without_secrets_is_left_as_it_is() -> None:
-    assert await scrubbed("nothing here", lambda text: text) is None
+    assert await redacted_change("nothing here", lambda text: text) is None
 
 
-async def test_nothing_gets_through_when_the_search_for_secrets_fails() -> None:
+async def test_result_is_withheld_if_redaction_fails() -> None:
     def fail(text: str) -> str:
         raise ValueError(f"cannot read {text}")
 
-    change = await scrubbed("the key sk-1", fail)
+    change = await redacted_change("the key sk-1", fail)
 
     assert change is not None and change.is_error
     assert text_of(change) == (

@@ -80,29 +80,29 @@ def how_many_pass(answers):
 # -- the window
 
 
-def test_case_98_the_third_identical_call_is_answered():
+def test_case_98_third_identical_call_is_suppressed():
     watched = GuardDriver()
     assert [watched.passes("read", {"p": 1}) for _ in range(3)] == [True, True, False]
 
 
-def test_an_offset_of_any_size_is_compared():
+def test_very_large_offset_does_not_fail_the_comparison():
     watched = GuardDriver()
     assert watched.passes("read", {"offset": 10**400}) and watched.passes("read", {"offset": -1.5})
 
 
-def test_case_98_key_order_and_integral_floats_are_no_difference():
+def test_case_98_key_order_and_integral_floats_do_not_matter():
     watched = GuardDriver()
     assert watched.passes("read", {"a": 1, "b": 2})
     assert watched.passes("read", {"b": 2.0, "a": 1.0})
     assert not watched.passes("read", {"a": 1.0, "b": 2})
 
 
-def test_case_98_other_arguments_never_are():
+def test_case_98_calls_with_other_arguments_are_never_suppressed():
     watched = GuardDriver()
     assert all(watched.passes("read", {"n": n}) for n in range(30))
 
 
-def test_case_98_what_left_the_window_is_forgotten():
+def test_case_98_calls_outside_the_window_are_forgotten():
     watched = GuardDriver()
     for n in range(2):
         assert watched.passes("read", {"p": "same"})
@@ -110,14 +110,14 @@ def test_case_98_what_left_the_window_is_forgotten():
     assert watched.passes("read", {"p": "same"})
 
 
-def test_case_98_three_in_one_batch_leave_two_and_the_next_three_none():
+def test_case_98_two_of_three_equal_calls_in_a_batch_run_and_later_ones_do_not():
     watched = GuardDriver()
     first = watched.batch(*[("read", {})] * 3)
     assert [answer is None for answer in first] == [True, True, False]
     assert how_many_pass(watched.batch(*[("read", {})] * 3)) == 0
 
 
-def test_case_98_a_mutating_call_makes_earlier_reads_worth_repeating():
+def test_case_98_reads_can_be_repeated_after_a_mutating_call():
     watched = GuardDriver()
     for _ in range(5):
         assert watched.passes("read") and watched.passes("read")
@@ -125,35 +125,35 @@ def test_case_98_a_mutating_call_makes_earlier_reads_worth_repeating():
 
 
 @pytest.mark.parametrize("name", ["edit", "bash"])
-def test_case_98_mutating_calls_count_among_themselves(name):
+def test_case_98_repeated_mutating_calls_are_suppressed(name):
     watched = GuardDriver()
     assert [watched.passes(name) for _ in range(3)] == [True, True, False]
 
 
-def test_case_98_a_new_outer_turn_begins_with_an_empty_window():
+def test_case_98_new_outer_turn_starts_with_an_empty_window():
     watched = GuardDriver()
     for watched.outer_turn in (1, 2, 3):
         assert [watched.passes("read") for _ in range(3)] == [True, True, False]
 
 
-def test_a_call_without_a_name_passes():
+def test_call_without_a_name_is_not_suppressed():
     watched = GuardDriver()
     assert all(watched.passes("") for _ in range(9))
 
 
 @pytest.mark.parametrize("name", ["odd", "mcp_x", "nobody_knows"])
-def test_tools_of_unknown_effect_are_counted_like_any_other(name):
+def test_repeated_calls_of_tools_with_unknown_effect_are_suppressed(name):
     watched = GuardDriver()
     assert [watched.passes(name) for _ in range(3)] == [True, True, False]
 
 
 @pytest.mark.parametrize("name", ["bash_output", "task_status", "task_output", "mine"])
-def test_pollers_and_exempt_tools_may_repeat(name):
+def test_polling_and_exempt_tools_can_repeat(name):
     watched = GuardDriver(StormBreaker(exempt=["mine"]))
     assert all(watched.passes(name) for _ in range(9))
 
 
-def test_a_tool_that_says_it_polls_may_repeat():
+def test_tool_marked_as_polling_can_repeat():
     breaker = StormBreaker()
     bundle = breaker.bundle()
     tool = Acting("ask_again", op="other", polls=True)
@@ -166,7 +166,7 @@ def test_a_tool_that_says_it_polls_may_repeat():
         assert bundle.before_tool_call(info, call) is None
 
 
-def test_g4_names_from_the_settings_come_on_top_of_what_is_known():
+def test_g4_names_in_settings_extend_the_built_in_lists():
     watched = GuardDriver(StormBreaker(exempt=["mine"], mutating=["mcp_x"]))
     assert [watched.passes("edit") for _ in range(3)] == [True, True, False]
     assert all(watched.passes("bash_output") for _ in range(9))
@@ -176,16 +176,16 @@ def test_g4_names_from_the_settings_come_on_top_of_what_is_known():
 
 
 @pytest.mark.parametrize(("window", "threshold"), [(6, 1), (2, 3)])
-def test_settings_that_could_never_work_are_refused(window, threshold):
+def test_invalid_window_and_threshold_are_refused(window, threshold):
     with pytest.raises(ValueError, match="threshold"):
         StormBreaker(window, threshold)
 
 
-def test_a_guard_that_is_off_has_no_hooks():
+def test_disabled_storm_breaker_has_no_hooks():
     assert StormBreaker(enabled=False).bundle().before_tool_call is None
 
 
-def test_a_smaller_threshold_answers_the_second_call():
+def test_threshold_of_two_suppresses_the_second_call():
     watched = GuardDriver(StormBreaker(4, 2))
     assert [watched.passes("read") for _ in range(2)] == [True, False]
 
@@ -193,20 +193,20 @@ def test_a_smaller_threshold_answers_the_second_call():
 # -- progress
 
 
-def test_case_99_after_a_timeout_the_second_call_is_answered():
+def test_case_99_second_call_after_a_timeout_is_suppressed():
     watched = GuardDriver()
     late = text_result("too late", outcome="timeout", is_error=True)
     assert watched.passes("read", {}, late)
     assert not watched.passes("read")
 
 
-def test_case_99_another_error_leaves_the_threshold_alone():
+def test_case_99_other_errors_do_not_lower_the_threshold():
     watched = GuardDriver()
     error = text_result("broken", outcome="error", is_error=True)
     assert [watched.passes("read", {}, error) for _ in range(3)] == [True, True, False]
 
 
-def test_case_99_a_new_outer_turn_forgets_the_timeout():
+def test_case_99_new_outer_turn_forgets_the_timeout():
     watched = GuardDriver()
     late = text_result("too late", outcome="timeout", is_error=True)
     assert watched.passes("read", {}, late)
@@ -214,12 +214,12 @@ def test_case_99_a_new_outer_turn_forgets_the_timeout():
     assert watched.passes("read", {}, text_result("ok")) and watched.passes("read")
 
 
-def test_g3_a_changing_result_is_progress():
+def test_g3_calls_with_changing_results_are_not_suppressed():
     watched = GuardDriver()
     assert all(watched.passes("mcp_x", {}, text_result(f"{n} % done")) for n in range(12))
 
 
-def test_a_result_that_stops_changing_is_none():
+def test_calls_are_suppressed_once_their_result_stops_changing():
     watched = GuardDriver()
     said = ["1 %", "2 %", "2 %", "2 %"]
     assert [watched.passes("mcp_x", {}, text_result(text)) for text in said] == [
@@ -227,7 +227,7 @@ def test_a_result_that_stops_changing_is_none():
     ]  # fmt: skip
 
 
-def test_a_call_that_was_refused_at_first_starts_over_when_it_runs():
+def test_call_count_restarts_when_a_refused_call_first_runs():
     watched = GuardDriver()
     assert watched.passes("read")
     assert watched.passes("read", {}, text_result("x"))
@@ -235,19 +235,19 @@ def test_a_call_that_was_refused_at_first_starts_over_when_it_runs():
     assert not watched.passes("read")
 
 
-def test_results_of_one_batch_that_differ_are_progress():
+def test_different_results_in_one_batch_count_as_progress():
     watched = GuardDriver()
     watched.batch(*[("read", {})] * 2, results=[text_result("a"), text_result("b")])
     assert watched.passes("read")
 
 
-def test_results_of_one_batch_that_agree_are_none():
+def test_equal_results_in_one_batch_do_not_count_as_progress():
     watched = GuardDriver()
     watched.batch(*[("read", {})] * 2, results=[text_result("a"), text_result("a")])
     assert not watched.passes("read")
 
 
-def test_g2_editing_and_testing_in_turns_is_never_answered():
+def test_g2_alternating_edits_and_tests_are_never_suppressed():
     watched = GuardDriver()
     red = text_result("1 failed in 0.31s", outcome="failed_command")
     for n in range(12):
@@ -255,7 +255,7 @@ def test_g2_editing_and_testing_in_turns_is_never_answered():
         assert watched.passes("bash", {"command": "make test"}, red)
 
 
-def test_g2_in_one_batch_too():
+def test_g2_alternating_edits_and_tests_in_one_batch_are_never_suppressed():
     watched = GuardDriver()
     for n in range(12):
         answers = watched.batch(
@@ -266,14 +266,14 @@ def test_g2_in_one_batch_too():
         assert answers == [None, None]
 
 
-def test_g2_editing_by_commands_and_testing_in_turns_is_never_answered():
+def test_g2_alternating_edit_commands_and_tests_are_never_suppressed():
     watched, failed = GuardDriver(), text_result("1 failed", outcome="failed_command")
     for n in range(5):
         assert watched.passes("bash", {"command": f"sed -i {n}"}, text_result(""))
         assert watched.passes("bash", {"command": "pytest"}, failed)
 
 
-def test_g2_a_command_that_failed_or_was_asked_for_before_is_no_edit():
+def test_g2_failed_or_repeated_command_does_not_count_as_an_edit():
     watched, failed = GuardDriver(), text_result("1 failed", outcome="failed_command")
     for n in range(2):
         assert watched.passes("bash", {"command": "pytest"}, failed)
@@ -286,7 +286,7 @@ def test_g2_a_command_that_failed_or_was_asked_for_before_is_no_edit():
     assert not watched.passes("bash", {"command": "sed -i x"}, text_result(""))
 
 
-def test_an_edit_that_fails_changes_nothing():
+def test_failed_edit_does_not_count_as_a_change():
     watched = GuardDriver()
     failed = text_result("no such text", outcome="error", is_error=True)
     for n in range(2):
@@ -295,7 +295,7 @@ def test_an_edit_that_fails_changes_nothing():
     assert not watched.passes("bash", {"command": "make test"})
 
 
-def test_a_successful_edit_forgets_a_timeout():
+def test_successful_edit_forgets_a_timeout():
     watched = GuardDriver()
     late = text_result("too late", outcome="timeout", is_error=True)
     assert watched.passes("bash", {}, late)
@@ -304,7 +304,7 @@ def test_a_successful_edit_forgets_a_timeout():
     assert watched.passes("bash", {}, text_result("ok"))
 
 
-def test_the_effect_of_an_edit_is_seen_in_a_batch_longer_than_the_window():
+def test_edit_in_a_batch_longer_than_the_window_counts_as_a_change():
     watched = GuardDriver()
     assert watched.passes("bash", {}) and watched.passes("bash", {})
     reads = [("read", {"n": n}) for n in range(12)]
@@ -313,7 +313,7 @@ def test_the_effect_of_an_edit_is_seen_in_a_batch_longer_than_the_window():
     assert watched.passes("bash", {})
 
 
-def test_a_compaction_between_repeats_forgets():
+def test_compaction_forgets_earlier_calls():
     watched = GuardDriver()
     assert watched.passes("read") and watched.passes("read")
     watched.breaker.note_compaction()
@@ -323,19 +323,19 @@ def test_a_compaction_between_repeats_forgets():
 # -- cycles
 
 
-def test_two_reads_in_turns_are_answered_from_the_fifth_call():
+def test_two_alternating_reads_are_suppressed_from_the_fifth_call():
     watched = GuardDriver()
     passed = [watched.passes("read", {"p": "ab"[n % 2]}, text_result("x")) for n in range(5)]
     assert passed == [True, True, True, True, False]
 
 
-def test_three_reads_in_turns_are_answered_from_the_seventh_call():
+def test_three_alternating_reads_are_suppressed_from_the_seventh_call():
     watched = GuardDriver()
     passed = [watched.passes("read", {"p": "abc"[n % 3]}, text_result("x")) for n in range(7)]
     assert passed == [True] * 6 + [False]
 
 
-def test_edits_that_undo_each_other_are_a_cycle():
+def test_edits_that_undo_each_other_are_suppressed_as_a_cycle():
     watched = GuardDriver()
     passed = [watched.passes("edit", {"to": n % 2}, text_result("edited")) for n in range(5)]
     assert passed == [True] * 4 + [False]
@@ -343,7 +343,7 @@ def test_edits_that_undo_each_other_are_a_cycle():
         watched.passes("edit", {"to": 1})
 
 
-def test_a_cycle_whose_results_change_is_none():
+def test_cycle_with_changing_results_is_not_suppressed():
     watched = GuardDriver()
     for n in range(20):
         assert watched.passes("edit", {"to": n % 2}, text_result(f"edited, version {n}"))
@@ -352,7 +352,7 @@ def test_a_cycle_whose_results_change_is_none():
 # -- what is said
 
 
-def test_case_100_a_fresh_call_runs_beside_one_that_is_answered():
+def test_case_100_new_call_runs_beside_a_suppressed_one():
     watched = GuardDriver()
     watched.batch(("read", {"p": 1}), ("read", {"p": 1}))
     stale, fresh = watched.batch(("read", {"p": 1}), ("read", {"p": 2}))
@@ -366,7 +366,7 @@ def test_case_100_a_fresh_call_runs_beside_one_that_is_answered():
     assert "twice before" in stale.content
 
 
-def test_the_pivot_asks_to_reflect_in_four_steps_and_lists_what_was_abandoned():
+def test_pivot_message_has_four_steps_and_lists_suppressed_calls():
     watched = GuardDriver()
     watched.batch(*[("read", {"p": "x" * 300})] * 3)
     watched.batch(*[("read", {"p": 1})] * 2)
@@ -379,7 +379,7 @@ def test_the_pivot_asks_to_reflect_in_four_steps_and_lists_what_was_abandoned():
     assert len(listed) == 2 and len(listed[0]) == len("- read()") + 120
 
 
-def test_the_list_lives_as_long_as_the_run_and_no_longer():
+def test_list_of_suppressed_calls_is_kept_for_the_whole_run_only():
     watched = GuardDriver()
     watched.batch(*[("read", {"p": "old"})] * 3)
     watched.outer_turn = 2
@@ -393,7 +393,7 @@ def test_the_list_lives_as_long_as_the_run_and_no_longer():
     assert "old" not in answer.content
 
 
-def test_when_all_is_answered_again_the_run_rests_with_a_question():
+def test_run_stops_with_a_question_if_suppressed_calls_repeat():
     watched = GuardDriver()
     assert [watched.passes("bash") for _ in range(3)] == [True, True, False]
     assert how_many_pass(watched.batch(("bash", {}), ("nope", {}))) == 1
@@ -404,7 +404,7 @@ def test_when_all_is_answered_again_the_run_rests_with_a_question():
     assert "`bash`" in stop.say and stop.say.startswith("I ") and "hint" in stop.say
 
 
-def test_the_closing_words_name_each_tool_once_in_order():
+def test_closing_message_names_each_tool_once_in_order():
     watched = GuardDriver()
     watched.batch(*[("mcp_x", {})] * 2, *[("odd", {})] * 2, *[("read", {})] * 2)
     watched.batch(("odd", {}), ("read", {}))
@@ -427,7 +427,7 @@ def reading(times, model=None):
     return model
 
 
-async def test_g1_reading_the_same_file_three_times_gets_the_pivot():
+async def test_g1_third_read_of_the_same_file_gets_the_pivot_message():
     model = reading(3).will_say("I see.")
     tool = Acting("read", op="read")
     run = await run_loop(model, "go", tools=[tool], config=guarded())
@@ -439,7 +439,7 @@ async def test_g1_reading_the_same_file_three_times_gets_the_pivot():
     assert isinstance(run.outcome, Done) and run.outcome.stopped_by == ""
 
 
-async def test_a_model_that_goes_on_after_the_pivot_is_stopped_gracefully():
+async def test_run_that_repeats_calls_after_the_pivot_is_stopped():
     model = reading(9)
     run = await run_loop(model, "go", tools=[Acting("read", op="read")], config=guarded())
 
@@ -452,7 +452,7 @@ async def test_a_model_that_goes_on_after_the_pivot_is_stopped_gracefully():
     assert_balanced(run.new)
 
 
-async def test_a_run_that_edited_something_since_is_asked_to_reflect_once_more():
+async def test_run_that_edited_something_gets_another_pivot_message():
     model = reading(3, reading(3).will_call("edit", path="a")).will_say("done")
     tools = [Acting("read", op="read"), Acting("edit", op="edit")]
     run = await run_loop(model, "go", tools=tools, config=guarded())
@@ -460,7 +460,7 @@ async def test_a_run_that_edited_something_since_is_asked_to_reflect_once_more()
     assert isinstance(run.outcome, Done) and run.outcome.stopped_by == ""
 
 
-async def test_what_a_person_says_in_between_makes_calls_worth_repeating():
+async def test_calls_can_be_repeated_after_a_user_message():
     queue = InputQueue("steering")
     model = reading(2)
     model.will(lambda _: queue.put("I mended it, look again") and Reply(calls=[("odd", {})]))
@@ -473,7 +473,7 @@ async def test_what_a_person_says_in_between_makes_calls_worth_repeating():
     assert run.outcomes == ["ok"] * 5
 
 
-async def test_what_was_queued_is_still_delivered_and_starts_afresh():
+async def test_queued_follow_up_is_delivered_after_a_storm_and_resets_the_window():
     queue = InputQueue("follow_up")
     queue.put("try the other file")
     model = reading(4)
@@ -490,7 +490,7 @@ async def test_what_was_queued_is_still_delivered_and_starts_afresh():
     assert isinstance(run.outcome, Done) and run.outcome.stopped_by == ""
 
 
-async def test_gates_can_tell_that_the_storm_guard_ended_the_run():
+async def test_follow_up_hooks_see_that_the_storm_breaker_ended_the_run():
     heard = []
 
     def gate(info, _so_far):
@@ -503,7 +503,7 @@ async def test_gates_can_tell_that_the_storm_guard_ended_the_run():
 
 
 @pytest.mark.parametrize("arguments", [{"path": "a"}, '{"cut'])
-async def test_calls_that_cannot_run_count_too(arguments):
+async def test_calls_of_unknown_tools_count_as_repetitions(arguments):
     model = ScriptedModel()
     for _ in range(3):
         model.will_call_all(("nope", arguments))
@@ -511,7 +511,7 @@ async def test_calls_that_cannot_run_count_too(arguments):
     assert run.outcomes == ["unknown_tool", "unknown_tool", "suppressed"]
 
 
-async def test_calls_with_wrong_arguments_count_too():
+async def test_calls_with_invalid_arguments_count_as_repetitions():
     def refuse(tool, arguments):
         raise ValueError("`path` is missing")
 
@@ -525,7 +525,7 @@ async def test_calls_with_wrong_arguments_count_too():
     assert run.outcomes == ["invalid", "invalid", "suppressed"]
 
 
-async def test_case_100_both_calls_of_a_mixed_batch_are_answered():
+async def test_case_100_every_call_of_a_mixed_batch_gets_a_result():
     model = reading(2).will_call_all(("read", {"path": "a.py"}), ("read", {"path": "b.py"}))
     run = await run_loop(
         model.will_say("ok"), "go", tools=[Acting("read", op="read")], config=guarded()
@@ -551,7 +551,9 @@ asked = st.lists(
     mode=st.sampled_from(["parallel", "sequential"]),
     data=st.data(),
 )
-def test_every_id_is_answered_once_and_one_call_for_ever_ends(script, for_ever, window, mode, data):
+def test_every_call_gets_one_result_and_endless_repetition_ends(
+    script, for_ever, window, mode, data
+):
     threshold = data.draw(st.integers(2, window))
     model = ScriptedModel()
     for calls in script:
@@ -577,7 +579,7 @@ def test_every_id_is_answered_once_and_one_call_for_ever_ends(script, for_ever, 
     assert len(model.seen) <= len(script) + threshold + 2
 
 
-def test_long_arguments_are_carried_as_a_hash():
+def test_long_arguments_are_shortened_to_a_hash():
     short, long = signature("write", {"a": 1}), signature("write", {"a": "x" * 5000})
     assert short_signature(short) == short
     assert short_signature(long).startswith("write\0sha256:")
@@ -594,7 +596,7 @@ def test_long_arguments_are_carried_as_a_hash():
         ("\x1b[31mred\x1b[0m", "red"),
     ],
 )
-def test_what_differs_from_run_to_run_is_no_news(one, other):
+def test_times_addresses_and_colors_do_not_change_the_result_digest(one, other):
     assert result_digest(text_result(one)) == result_digest(text_result(other))
 
 
@@ -607,11 +609,11 @@ def test_what_differs_from_run_to_run_is_no_news(one, other):
         LoopToolResult(content=(ImageBlock(asset_id="a", media_type="image/png"),)),
     ],
 )
-def test_another_text_outcome_or_picture_is_news(other):
+def test_another_text_outcome_or_image_changes_the_result_digest(other):
     assert result_digest(text_result("1 failed")) != result_digest(other)
 
 
-def test_a_very_long_result_is_compared_as_it_is():
+def test_very_long_results_are_compared_unnormalized():
     said = [f"{'line' * 20_000}\n1 failed in {seconds}s" for seconds in (0.1, 0.1, 0.2)]
     first, same, other = [result_digest(text_result(text)) for text in said]
     assert first == same != other

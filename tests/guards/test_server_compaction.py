@@ -13,7 +13,7 @@ from tests.support.loop_runs import run_loop
 
 
 @pytest.mark.parametrize("usage", [Usage(input=150_000, output=900), None])
-async def test_a37_a_fold_by_the_service_is_told_once(usage: Usage | None) -> None:
+async def test_a37_compaction_by_the_service_is_emitted_once(usage: Usage | None) -> None:
     fold = CompactionDone(data={"type": "compaction", "content": "So far."}, text="So far.")
     model = ScriptedModel().will(
         Reply(events=(fold, StreamDone(stop_reason="compaction", usage=usage)))
@@ -35,7 +35,7 @@ async def test_a37_a_fold_by_the_service_is_told_once(usage: Usage | None) -> No
     ]
 
 
-async def test_a_fold_that_failed_is_not_told() -> None:
+async def test_failed_compaction_by_the_service_is_not_emitted() -> None:
     fold = CompactionDone(data={"type": "compaction", "content": None})
     model = ScriptedModel().will_stream(fold, TextDelta("x"), StreamDone())
     run = await run_loop(model, "go", config=compose(announce_server_compaction()))

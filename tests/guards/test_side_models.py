@@ -34,7 +34,7 @@ def config(tmp_path: Path):
     return made
 
 
-async def test_a_role_is_asked_with_its_model_and_its_tokens_are_told(config):
+async def test_role_is_asked_with_its_model_and_its_usage_is_reported(config):
     received = []
     script = Script([Reply(text="MET", usage=Usage(input=5, output=1))])
     judge = SideModels(config=config(), stream_fn=script.stream).judge("critic", received.append)
@@ -50,7 +50,7 @@ async def test_a_role_is_asked_with_its_model_and_its_tokens_are_told(config):
     assert received == [UsageReported(usage=usage, model="fake/critical", role="critic")]
 
 
-async def test_a_role_that_is_not_set_judges_nothing_but_may_be_asked(config):
+async def test_unset_role_has_no_judge_but_can_be_asked(config):
     received = []
     script = Script([Reply(text="a", usage=Usage(input=1)), Reply(text="b")])
     judges = SideModels(config=config(""), stream_fn=script.stream, emit=received.append)
@@ -62,7 +62,7 @@ async def test_a_role_that_is_not_set_judges_nothing_but_may_be_asked(config):
     assert [event.usage for event in received] == [Usage(input=1)]
 
 
-def test_a_role_whose_provider_does_not_exist_is_told_at_the_start(config):
+def test_role_with_an_unknown_provider_is_reported_at_start(config):
     wrong = config('[roles]\ncritic = "gone/x"\nsummarize = "fake/y"\nmain = "fake/z"\n')
     (notice,) = unusable_roles(wrong)
     assert notice.startswith("[roles] critic: There is no provider `gone`.")
@@ -71,7 +71,7 @@ def test_a_role_whose_provider_does_not_exist_is_told_at_the_start(config):
         SideModels(config=wrong, stream_fn=Script([]).stream).judge("critic")
 
 
-async def test_a_judge_that_takes_too_long_is_given_up(config):
+async def test_judge_over_its_time_limit_raises_timeout_error(config):
     script = Script([Reply(text="half", hold=asyncio.Event().wait)])
     settings = config(CRITIC + "[timeouts]\njudge_s = 0.01\n")
     with pytest.raises(TimeoutError):
@@ -87,20 +87,20 @@ async def test_a_judge_that_takes_too_long_is_given_up(config):
         ),
     ],
 )
-async def test_a_judge_that_fails_raises(config, reply):
+async def test_failing_judge_raises_provider_error(config, reply):
     judge = SideModels(config=config(), stream_fn=Script([reply]).stream).judge("critic")
     with pytest.raises(ProviderError, match="down"):
         await judge("s", "p")
 
 
-async def test_a_failed_answer_without_words_names_the_model(config):
+async def test_failed_answer_without_text_names_the_model(config):
     broken = StreamDone(message=AssistantMessage(content=(TextBlock("x"),)), stop_reason="aborted")
     judge = SideModels(config=config(), stream_fn=Script([Reply(events=[broken])]).stream)
     with pytest.raises(ProviderError, match="fake/critical gave no answer"):
         await judge.judge("critic")("s", "p")
 
 
-async def test_no_secret_reaches_a_model_that_judges(config):
+async def test_secrets_are_redacted_for_judge_models(config):
     script = Script([Reply(text="MET")])
     judges = SideModels(
         config=config(),
@@ -111,7 +111,7 @@ async def test_no_secret_reaches_a_model_that_judges(config):
     assert script.seen[0].messages[0].text == "the password is [redacted]"
 
 
-def test_a_goal_that_nobody_judges_is_told(config):
+def test_goal_without_a_critic_role_is_reported(config):
     goal = '[loop.gates]\ngoal = "the tests pass"\n'
     [notice] = unusable_roles(config(goal))
     assert "goal" in notice and "[roles] critic" in notice
@@ -124,7 +124,7 @@ KEYLESS = '[providers.keyless]\ntype = "anthropic"\nmodel = "m"\napi_key_env = "
 @pytest.mark.parametrize(
     "role", ["summarize", "explore", "plan", "review", "escalate", "critic", "approve", "fallback"]
 )
-def test_a_role_whose_provider_has_no_key_is_told_and_left_out(config, role):
+def test_role_without_an_api_key_is_reported_and_ignored(config, role):
     settings = config(f'[roles]\n{role} = "keyless"\n{KEYLESS}')
 
     [notice] = unusable_roles(settings)
@@ -134,7 +134,7 @@ def test_a_role_whose_provider_has_no_key_is_told_and_left_out(config, role):
     assert plan_terms(settings).models == {}
 
 
-async def test_a_summariser_that_is_out_of_reach_leaves_it_to_the_main_model(config):
+async def test_unreachable_summarize_model_is_replaced_by_the_main_model(config):
     received = []
     script = Script(
         [Reply(error=ProviderError("no key.", kind="auth")), Reply(text="a", usage=Usage(input=1))]
@@ -152,7 +152,7 @@ async def test_a_summariser_that_is_out_of_reach_leaves_it_to_the_main_model(con
     ]
 
 
-async def test_a_summariser_that_has_no_key_is_not_asked(config):
+async def test_summarize_model_without_an_api_key_is_not_asked(config):
     script = Script([Reply(text="a")])
     settings = config(f'[roles]\nsummarize = "keyless"\n{KEYLESS}')
     assert (

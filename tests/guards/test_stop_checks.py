@@ -76,20 +76,18 @@ def saying(name, text, most=1):
         (tuple(WORDS), ["judge", "goal", "goal"]),
     ],
 )
-async def test_case_109_one_check_speaks_in_a_run_but_judge_and_goal_as_often_as_configured(
-    only, spoken
-):
+async def test_case_109_one_check_speaks_per_run_but_judge_and_goal_as_configured(only, spoken):
     run = await run_guarded(stopping_after_a_failure(), *bundles_of(*only))
     assert (spoke(run), isinstance(run.outcome, Done)) == (spoken, True)
 
 
-async def test_a_content_judge_leaves_the_one_message_to_the_others():
+async def test_judge_without_complaints_leaves_the_message_to_other_checks():
     critic, watcher = Panel("COMPLETE"), Panel("MET")
     run = await run_guarded(stopping_after_a_failure(), *bundles_of(critic=critic, watcher=watcher))
     assert (spoke(run), len(critic.asked), len(watcher.asked)) == (["resume"], 1, 1)
 
 
-async def test_case_109_each_message_is_alone_before_its_answer():
+async def test_case_109_each_check_message_is_alone_before_its_answer():
     model = stopping_after_a_failure()
     await run_guarded(model, *bundles_of())
     openers = [
@@ -99,17 +97,17 @@ async def test_case_109_each_message_is_alone_before_its_answer():
     assert [len(each) for each in openers] == [1] * 3
 
 
-async def test_case_109_what_somebody_else_says_silences_every_check_of_that_occasion():
+async def test_case_109_follow_up_of_the_user_silences_every_check_at_that_stop():
     model = stopping_after_a_failure(3)
     bundles = says("and now the docs"), *bundles_of("verifier", "todo")
     run = await run_guarded(model, *bundles)
     followed = [each.text for each in run.new if isinstance(each, UserMessage)][1]
     assert followed == "and now the docs"
-    # Afterwards they speak as if nothing had been: no budget was spent.
+    # The checks speak at the next stop as usual: they used no budget.
     assert spoke(run) == ["verifier"]
 
 
-async def test_case_109_a_deferred_end_asks_nobody_and_spends_nothing():
+async def test_case_109_deferred_end_asks_no_check_and_uses_no_budget():
     critic, waits = Panel(*["INCOMPLETE\n- a"] * 2), [True]
     tracking, checks = every_check(critic)
     bundles = tracking, stop_checks(checks, should_defer=lambda: waits[0])
@@ -122,7 +120,7 @@ async def test_case_109_a_deferred_end_asks_nobody_and_spends_nothing():
     assert spoke(again) == ["judge", "goal", "goal"]
 
 
-async def test_case_109_what_somebody_says_wins_over_a_deferred_end():
+async def test_case_109_follow_up_is_delivered_despite_a_deferred_end():
     critic = Panel("INCOMPLETE")
     deferred = stop_checks(every_check(critic)[1], should_defer=lambda: True)
     model = stopping_after_a_failure(2)
@@ -130,7 +128,7 @@ async def test_case_109_what_somebody_says_wins_over_a_deferred_end():
     assert (len(model.seen), nudges(run), critic.asked) == (4, [], [])
 
 
-async def test_a_deferral_that_breaks_lets_the_run_end():
+async def test_failing_should_defer_lets_the_run_end():
     def broken():
         raise LookupError("who")
 
@@ -139,7 +137,7 @@ async def test_a_deferral_that_breaks_lets_the_run_end():
     assert isinstance(run.outcome, Done)
 
 
-async def test_a_silent_answer_spends_nothing():
+async def test_empty_check_message_uses_no_budget():
     answers = ["", "a", "b"]
     check = StopCheck(name="words", ask=lambda _info: answers.pop(0), most=1)
     model = ScriptedModel().will_say("x").will_say("y").will_say("z")
@@ -148,7 +146,7 @@ async def test_a_silent_answer_spends_nothing():
 
 
 @pytest.mark.parametrize("most", [0, -1])
-async def test_a_check_without_budget_is_not_asked(most):
+async def test_check_without_budget_is_not_asked(most):
     asked = []
     check = StopCheck(name="g", ask=asked.append, most=most)
     run = await run_guarded(ScriptedModel().will_say("x"), stop_checks([check]))
@@ -156,7 +154,7 @@ async def test_a_check_without_budget_is_not_asked(most):
 
 
 @pytest.mark.parametrize("only", ["judge", "resume", "verifier", "todo"])
-async def test_an_answer_that_asks_the_person_ends_the_run(only):
+async def test_answer_that_asks_the_user_ends_the_run(only):
     model = ScriptedModel().will_call("todo")
     model.will_call_all(("edit", {"path": "a.py"}), ("faulty", {}))
     model.will_say("Both would work:\n\nWhich one do you want?\n\n1. a\n2. b")
@@ -164,7 +162,7 @@ async def test_an_answer_that_asks_the_person_ends_the_run(only):
     assert (nudges(run), model.is_spent) == ([], True)
 
 
-async def test_each_fails_open_and_the_next_one_still_speaks():
+async def test_failing_check_is_skipped_and_the_next_check_speaks():
     def bug(_info):
         raise KeyError("bug")
 
@@ -182,14 +180,14 @@ async def test_each_fails_open_and_the_next_one_still_speaks():
     ]
 
 
-async def test_a_turn_that_a_check_opened_and_no_model_answered_ends_the_run():
+async def test_check_message_that_gets_no_answer_ends_the_run_as_done():
     model = ScriptedModel().will_say("Done.").will_fail("down", kind="auth")
     run = await run_guarded(model, stop_checks([saying("first", "x")]))
     assert isinstance(run.outcome, Done)
     assert "The first check got no answer" in run.recorder.of(SystemNotice)[-1].content
 
 
-async def test_a_gate_may_end_the_run():
+async def test_stop_check_can_stop_the_run():
     def stop(_info):
         raise StopRun(Done(stopped_by="gate"))
 
@@ -197,7 +195,7 @@ async def test_a_gate_may_end_the_run():
     assert run.outcome.stopped_by == "gate"
 
 
-async def test_gates_are_silent_after_an_abort():
+async def test_stop_checks_are_not_asked_after_an_abort():
     signal, asked = AbortSignal(), []
 
     async def wait():
@@ -210,7 +208,7 @@ async def test_gates_are_silent_after_an_abort():
 
 
 @pytest.mark.parametrize("stop", ["abort", "interject"])
-async def test_a_gate_that_is_asked_while_the_run_is_stopped_says_nothing(stop):
+async def test_stop_check_interrupted_by_a_stop_sends_no_message(stop):
     signal = AbortSignal()
 
     def ask(_info):
@@ -237,13 +235,13 @@ def _info_of(signal):
     )
 
 
-async def test_gates_are_silent_after_a_limit():
+async def test_stop_checks_are_silent_after_a_limit():
     model = ScriptedModel().will_call("edit", path="a.py").will_call("edit", path="b.py")
     run = await run_guarded(model, Meter(Limits(turns=1)).bundle(), *bundles_of())
     assert (run.outcome, nudges(run)) == (MaxTurns(max=1), [])
 
 
-async def test_gates_are_silent_after_a_storm_but_what_waits_is_delivered():
+async def test_stop_checks_are_silent_after_a_storm_but_follow_ups_are_delivered():
     def storm(info):
         if info.turn == 2:
             raise StopRun(Done(stopped_by="storm"), say="Stuck.", finalize=True)
@@ -262,13 +260,13 @@ async def test_gates_are_silent_after_a_storm_but_what_waits_is_delivered():
     assert (nudges(alone), alone.outcome.stopped_by) == ([], "storm")
 
 
-async def test_gates_of_one_run_know_nothing_of_another():
+async def test_stop_checks_of_separate_runs_are_independent():
     for _ in range(2):
         run = await run_guarded(stopping_after_a_failure(), *bundles_of())
         assert spoke(run) == ["judge", "goal", "goal"]
 
 
-async def test_a_config_without_gates_ends_where_the_model_stops():
+async def test_run_without_stop_checks_ends_when_the_model_stops():
     assert compose().get_followup_messages is not None
     run = await run_guarded(stopping_after_a_failure())
     assert nudges(run) == []

@@ -46,7 +46,7 @@ ANSWERS = st.sampled_from(
     st.lists(ANSWERS, max_size=6),
     st.lists(st.booleans(), max_size=6),
 )
-def test_one_gate_speaks_at_a_time_within_its_bound(replies, answers, deferrals):
+def test_random_runs_get_one_check_message_at_a_time_within_limits(replies, answers, deferrals):
     asyncio.run(_body(replies, answers, iter(deferrals)))
 
 

@@ -69,7 +69,7 @@ class Judged:
         return self.outcome
 
 
-async def held(
+async def run_with_schema(
     model: ScriptedModel,
     schema: dict[str, Any] = BUGS,
     *others: Hooks,
@@ -102,10 +102,10 @@ def saying(*texts: str) -> ScriptedModel:
 # -- the tool
 
 
-async def test_what_is_submitted_is_the_answer_and_ends_the_run() -> None:
+async def test_submitted_result_is_the_answer_and_ends_the_run() -> None:
     model = ScriptedModel().will_call("read", path="a").will_call(TOOL, bugs=2)
 
-    judged = await held(model)
+    judged = await run_with_schema(model)
 
     assert judged.value == {"bugs": 2}
     assert len(model.seen) == 2 and nudges(judged.run) == []
@@ -113,10 +113,10 @@ async def test_what_is_submitted_is_the_answer_and_ends_the_run() -> None:
     assert TOOL in model.seen[0].system_prompt
 
 
-async def test_after_two_that_do_not_fit_the_third_counts() -> None:
+async def test_third_submission_is_accepted_after_two_invalid_ones() -> None:
     model = ScriptedModel().will_call(TOOL, bugs="x").will_call(TOOL).will_call(TOOL, bugs=1)
 
-    judged = await held(model)
+    judged = await run_with_schema(model)
 
     assert judged.value == {"bugs": 1}
     first, second, _ = judged.run.results
@@ -125,12 +125,12 @@ async def test_after_two_that_do_not_fit_the_third_counts() -> None:
     assert [each.details.get("attempt") for each in (first, second)] == [1, 2]
 
 
-async def test_a18_the_fourth_that_does_not_fit_fails_the_run() -> None:
+async def test_a18_fourth_invalid_submission_fails_the_run() -> None:
     model = ScriptedModel()
     for _ in range(6):
         model.will_call(TOOL, bugs="x")
 
-    judged = await held(model)
+    judged = await run_with_schema(model)
 
     assert "'x' is not of type 'integer'" in judged.failure.message
     assert '{"bugs":"x"}' in judged.failure.message
@@ -139,32 +139,32 @@ async def test_a18_the_fourth_that_does_not_fit_fails_the_run() -> None:
     assert_balanced(judged.run.new)
 
 
-async def test_what_looks_after_failed_calls_leaves_it_alone() -> None:
+async def test_failure_guards_ignore_invalid_submissions() -> None:
     model = ScriptedModel()
     for _ in range(MOST_ASKED_AGAIN):
         model.will_call(TOOL, bugs="x")
     model.will_say("I give up.").will_say("Really.")
 
     storm = StormBreaker(failures=3).bundle()
-    judged = await held(model, BUGS, storm, stop_checks([failure_check()]))
+    judged = await run_with_schema(model, BUGS, storm, stop_checks([failure_check()]))
 
     assert judged.failure.message.endswith("It was: I give up.")
     assert nudges(judged.run) == [], "each result has said what is wrong, and how often yet"
 
 
-async def test_several_calls_of_one_answer_are_one_attempt() -> None:
+async def test_several_submissions_in_one_answer_are_one_attempt() -> None:
     model = ScriptedModel()
     for _ in range(3):
         model.will_call_all((TOOL, {"bugs": "a"}), (TOOL, {"bugs": "b"}))
     model.will_call(TOOL, bugs=3)
 
-    assert (await held(model)).value == {"bugs": 3}
+    assert (await run_with_schema(model)).value == {"bugs": 3}
 
 
-async def test_words_do_not_stand_for_it() -> None:
+async def test_text_answer_is_asked_to_be_submitted() -> None:
     model = ScriptedModel().will_say("Two.").will_say('{"bugs": "2"}').will_call(TOOL, bugs=2)
 
-    judged = await held(model)
+    judged = await run_with_schema(model)
 
     assert judged.value == {"bugs": 2}
     first, second = nudges(judged.run)
@@ -172,62 +172,62 @@ async def test_words_do_not_stand_for_it() -> None:
     assert "bugs: '2' is not of type 'integer'" in second
 
 
-async def test_json_that_fits_is_taken_from_a_model_that_calls_no_tools() -> None:
-    assert (await held(saying('```json\n{"bugs": 2}\n```'))).value == {"bugs": 2}
+async def test_valid_json_text_is_accepted_from_a_model_without_tool_calls() -> None:
+    assert (await run_with_schema(saying('```json\n{"bugs": 2}\n```'))).value == {"bugs": 2}
 
 
-async def test_it_never_comes() -> None:
+async def test_run_fails_if_the_result_is_never_submitted() -> None:
     model = saying(*["I am done."] * 6)
 
-    judged = await held(model)
+    judged = await run_with_schema(model)
 
     assert judged.failure.message.endswith("It was: I am done.")
     assert len(nudges(judged.run)) == MOST_ASKED_AGAIN == len(model.seen) - 1
 
 
-async def test_other_calls_beside_it_are_run_and_it_still_counts() -> None:
+async def test_other_calls_beside_the_submission_run() -> None:
     model = ScriptedModel().will_call_all(("read", {"path": "a"}), (TOOL, {"bugs": 2}))
     model.will_say("That was all.")
 
-    judged = await held(model)
+    judged = await run_with_schema(model)
 
     assert judged.value == {"bugs": 2}
     assert judged.run.outcomes == ["ok", "ok"] and nudges(judged.run) == []
 
 
-async def test_the_last_of_two_counts() -> None:
+async def test_last_of_two_submissions_counts() -> None:
     model = ScriptedModel().will_call_all((TOOL, {"bugs": 1}), (TOOL, {"bugs": 2}))
-    assert (await held(model)).value == {"bugs": 2}
+    assert (await run_with_schema(model)).value == {"bugs": 2}
 
 
-async def test_after_more_was_asked_it_has_to_be_given_again() -> None:
+async def test_result_must_be_submitted_again_after_a_follow_up() -> None:
     model = ScriptedModel().will_call(TOOL, bugs=1).will_say("Three now.").will_call(TOOL, bugs=3)
 
-    judged = await held(model, BUGS, says("And the tests?"))
+    judged = await run_with_schema(model, BUGS, says("And the tests?"))
 
     assert judged.value == {"bugs": 3}
     assert len(nudges(judged.run)) == 1, "the answer to the first question is not one to the second"
 
 
-async def test_it_is_silent_while_somebody_else_speaks() -> None:
+async def test_submission_reminder_waits_for_other_messages() -> None:
     model = saying("Done.", "Also done.").will_call(TOOL, bugs=1)
 
-    judged = await held(model, BUGS, says("And the tests?"))
+    judged = await run_with_schema(model, BUGS, says("And the tests?"))
 
     users = [each.text for each in judged.run.new if each.role == "user"]
     assert users[1] == "And the tests?"
     assert users[2].startswith("The result is not there yet.")
 
 
-async def test_a_run_that_ends_in_another_way_keeps_its_end() -> None:
+async def test_run_that_ends_in_another_way_keeps_its_outcome() -> None:
     def stop(_info: Any) -> bool:
         return True
 
     def full(_info: Any) -> Any:
         raise StopRun(MaxTurns(max=1))
 
-    early = await held(saying("Hm."), BUGS, Hooks(should_stop_after_turn=stop))
-    at_limit = await held(saying("Hm."), BUGS, Hooks(should_stop_after_turn=full))
+    early = await run_with_schema(saying("Hm."), BUGS, Hooks(should_stop_after_turn=stop))
+    at_limit = await run_with_schema(saying("Hm."), BUGS, Hooks(should_stop_after_turn=full))
 
     assert "never matched the schema" in early.failure.message, (
         "done without an answer is no success"
@@ -235,30 +235,30 @@ async def test_a_run_that_ends_in_another_way_keeps_its_end() -> None:
     assert at_limit.outcome == MaxTurns(max=1)
 
 
-async def test_what_was_cut_off_is_not_the_answer_though_it_fits() -> None:
+async def test_truncated_submission_is_refused_even_if_valid() -> None:
     model = ScriptedModel().will_call_all((TOOL, '{"bugs": 2, "where": ["a.py", "b'))
     model.will_call(TOOL, bugs=2, where=["a.py", "b.py"])
 
-    judged = await held(model)
+    judged = await run_with_schema(model)
 
     assert judged.value == {"bugs": 2, "where": ["a.py", "b.py"]}
     assert "The arguments were cut off" in judged.run.results[0].text
 
 
-async def test_a_deep_schema_may_be_told_flat() -> None:
+async def test_deep_output_schema_can_be_flattened() -> None:
     inner = {"type": "object", "properties": {"c": {"type": "integer"}}, "required": ["c"]}
     middle = {"type": "object", "properties": {"b": inner}, "required": ["b"]}
     schema = {"type": "object", "properties": {"a": middle}, "required": ["a"]}
     model = ScriptedModel().will_call(TOOL, **{"a.b.c": 1})
 
-    judged = await held(model, schema)
+    judged = await run_with_schema(model, schema)
 
     assert judged.value == {"a": {"b": {"c": 1}}}
     told = next(tool for tool in model.seen[0].tools if tool.name == TOOL)
     assert list(told.parameters["properties"]) == ["a.b.c"]
 
 
-async def test_a_rule_may_forbid_it_and_the_run_fails() -> None:
+async def test_denied_submission_fails_the_run() -> None:
     def forbid(_info: Any, call: ToolCall) -> ToolOverride | None:
         return ToolOverride("No.", details={"outcome": "denied"}) if call.name == TOOL else None
 
@@ -266,13 +266,13 @@ async def test_a_rule_may_forbid_it_and_the_run_fails() -> None:
     for _ in range(6):
         model.will_call(TOOL, bugs=1)
 
-    judged = await held(model, BUGS, Hooks(before_tool_call=forbid))
+    judged = await run_with_schema(model, BUGS, Hooks(before_tool_call=forbid))
 
     assert "it was not accepted" in judged.failure.message
     assert len(model.seen) == MOST_ASKED_AGAIN + 1
 
 
-async def test_what_was_said_meanwhile_wants_an_answer_of_its_own() -> None:
+async def test_result_must_be_submitted_again_after_steering() -> None:
     steered = [[user_text("Only in a.py.", origin="steering")]]
 
     def steer(info: TurnInfo) -> list[Any]:
@@ -280,17 +280,17 @@ async def test_what_was_said_meanwhile_wants_an_answer_of_its_own() -> None:
 
     model = ScriptedModel().will_call(TOOL, bugs=2).will_call(TOOL, bugs=1)
 
-    judged = await held(model, BUGS, Hooks(get_steering_messages=steer))
+    judged = await run_with_schema(model, BUGS, Hooks(get_steering_messages=steer))
 
     assert (judged.value, len(model.seen)) == ({"bugs": 1}, 2)
 
 
-async def test_what_is_no_object_is_wrapped_with_its_references() -> None:
+async def test_schema_that_is_not_an_object_is_wrapped_with_its_references() -> None:
     value = {"const": 1, "below": [{"const": 2}]}
     model = ScriptedModel().will_call(TOOL, result={"const": 1, "below": [{"no": 2}]})
     model.will_call(TOOL, result=value)
 
-    judged = await held(model, TREE)
+    judged = await run_with_schema(model, TREE)
 
     assert judged.value == value
     assert "below[0].const: `const` is required" in judged.run.results[0].text
@@ -303,10 +303,10 @@ async def test_what_is_no_object_is_wrapped_with_its_references() -> None:
 # -- the service
 
 
-async def test_a_model_that_can_is_given_the_schema_and_no_tool() -> None:
+async def test_model_with_native_schema_support_gets_the_schema_and_no_tool() -> None:
     model = ScriptedModel().will_call("read", path="a").will_say('{"bugs": 2}')
 
-    judged = await held(model, native=["a/m"])
+    judged = await run_with_schema(model, native=["a/m"])
 
     assert judged.value == {"bugs": 2}
     for options, seen in zip(model.options, model.seen, strict=True):
@@ -326,36 +326,36 @@ async def test_a_model_that_can_is_given_the_schema_and_no_tool() -> None:
         ("[" * 100_000, "It is not JSON alone"),
     ],
 )
-async def test_an_answer_that_does_not_fit_is_asked_for_again(wrong: str, words: str) -> None:
-    judged = await held(saying(wrong, '{"bugs": 2}'), native=["a/m"])
+async def test_native_answer_that_does_not_fit_is_asked_for_again(wrong: str, words: str) -> None:
+    judged = await run_with_schema(saying(wrong, '{"bugs": 2}'), native=["a/m"])
 
     assert judged.value == {"bugs": 2}
     [asked] = nudges(judged.run)
     assert words in asked and TOOL not in asked
 
 
-async def test_a_service_that_never_holds_to_it() -> None:
+async def test_run_fails_if_native_answers_never_fit_the_schema() -> None:
     model = saying(*['{"bugs": "2"}'] * 6)
-    judged = await held(model, native=["a/m"])
+    judged = await run_with_schema(model, native=["a/m"])
     assert 'It was: {"bugs": "2"}' in judged.failure.message
     assert len(model.seen) == MOST_ASKED_AGAIN + 1
 
 
-async def test_what_is_no_object_may_be_said_bare_or_wrapped() -> None:
+async def test_native_answer_that_is_not_an_object_can_be_bare_or_wrapped() -> None:
     schema = {"type": "array", "items": {"type": "integer"}}
-    assert (await held(saying("[1]"), schema, native=["a/m"])).value == [1]
-    assert (await held(saying('{"result": [1]}'), schema, native=["a/m"])).value == [1]
+    assert (await run_with_schema(saying("[1]"), schema, native=["a/m"])).value == [1]
+    assert (await run_with_schema(saying('{"result": [1]}'), schema, native=["a/m"])).value == [1]
 
 
-async def test_null_is_an_answer() -> None:
-    assert (await held(saying("null"), {"type": "null"}, native=["a/m"])).value is None
+async def test_null_is_a_valid_answer() -> None:
+    assert (await run_with_schema(saying("null"), {"type": "null"}, native=["a/m"])).value is None
 
 
-async def test_a_service_that_refuses_the_schema_is_asked_once_for_the_tool() -> None:
+async def test_service_that_rejects_the_schema_gets_the_tool_instead() -> None:
     model = ScriptedModel().will_fail("no such schema", kind="invalid_request")
     model.will_call("read", path="a").will_call(TOOL, bugs=2)
 
-    judged = await held(model, native=["a/m"])
+    judged = await run_with_schema(model, native=["a/m"])
 
     assert judged.value == {"bugs": 2}
     assert [each.response_schema is not None for each in model.options] == [True, False, False]
@@ -364,14 +364,14 @@ async def test_a_service_that_refuses_the_schema_is_asked_once_for_the_tool() ->
 
 
 @pytest.mark.parametrize("kind", ["auth", "server", "context_length"])
-async def test_any_other_error_is_the_run_s_own(kind: Any) -> None:
+async def test_other_provider_errors_fail_the_run_unchanged(kind: Any) -> None:
     model = ScriptedModel().will_fail("no", kind=kind)
-    judged = await held(model, native=["a/m"])
+    judged = await run_with_schema(model, native=["a/m"])
     assert isinstance(judged.outcome, Failed) and judged.outcome.kind == kind
     assert len(model.seen) == 1
 
 
-async def test_each_model_is_asked_in_its_own_way() -> None:
+async def test_each_model_gets_the_schema_natively_or_by_tool() -> None:
     model = ScriptedModel()
     answer = StructuredAnswer(checked_schema(BUGS), is_native=lambda name: name == "b/m")
     stream_fn = answer.around_model(model.will_say("a").will_say("b").stream_fn)
@@ -428,14 +428,14 @@ REPLIES = st.lists(
 
 @settings(max_examples=size(60, 400), deadline=None)
 @given(schema=SCHEMAS, replies=REPLIES, is_native=st.booleans())
-async def test_the_answer_fits_or_the_run_has_failed(
+async def test_random_answers_fit_the_schema_or_the_run_fails(
     schema: dict[str, Any], replies: list[Reply], is_native: bool
 ) -> None:
     model = ScriptedModel()
     for reply in replies:
         model.will(reply)
 
-    judged = await held(model, schema, native=["a/m"] if is_native else [])
+    judged = await run_with_schema(model, schema, native=["a/m"] if is_native else [])
 
     if isinstance(judged.outcome, Done):
         assert Draft202012Validator(schema).is_valid(judged.value)

@@ -23,7 +23,7 @@ def planning(answer="I stop."):
     return model
 
 
-async def test_open_items_are_named_and_the_rest_counted():
+async def test_todo_message_names_five_open_items_and_counts_the_others():
     items = [f"item {n}" for n in range(7)]
     run = await run_guarded(planning(), check(lambda: items))
     (text,) = nudges(run)
@@ -39,24 +39,24 @@ async def test_open_items_are_named_and_the_rest_counted():
 
 
 @pytest.mark.parametrize(("most", "count"), [(0, 0), (1, 1), (3, 1)])
-async def test_it_speaks_once(most, count):
+async def test_todo_check_sends_at_most_one_message(most, count):
     model = planning()
     run = await run_guarded(model, check(lambda: ["write the docs"], most))
     assert (len(nudges(run)), len(model.seen)) == (count, 2 + count)
     assert all(text.startswith("1 item is still open") for text in nudges(run))
 
 
-async def test_a_run_that_did_not_work_on_the_list_is_left_alone():
+async def test_run_without_a_todo_call_gets_no_todo_message():
     model = ScriptedModel().will_call("read", path="a").will_say("It is empty.")
     assert nudges(await run_guarded(model, check(lambda: ["from yesterday"]))) == []
 
 
-async def test_an_answer_that_asks_the_person_is_left_alone():
+async def test_answer_that_asks_the_user_gets_no_todo_message():
     model = planning("Two are done. Do you want me to delete the old files?")
     assert nudges(await run_guarded(model, check(lambda: ["delete the old files"]))) == []
 
 
-async def test_nobody_is_reminded_after_esc():
+async def test_interjected_run_gets_no_todo_message():
     signal = AbortSignal()
     model = ScriptedModel().will_call("todo")
     model.will(lambda _: signal.interject() or Reply(text="I stop."))
@@ -64,13 +64,13 @@ async def test_nobody_is_reminded_after_esc():
     assert (nudges(run), len(model.seen)) == ([], 2)
 
 
-async def test_it_is_silent_once_everything_is_done():
+async def test_finished_todo_list_gets_no_message():
     items = ["a"]
     model = ScriptedModel().will_call("todo").will(lambda _: items.clear() or Reply(text="Done."))
     assert nudges(await run_guarded(model, check(lambda: items))) == []
 
 
-async def test_an_unreadable_list_ends_the_run_with_a_notice():
+async def test_unreadable_todo_list_ends_the_run_with_a_notice():
     def broken():
         raise OSError("the list is gone")
 

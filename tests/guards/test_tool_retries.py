@@ -36,7 +36,7 @@ async def run_with(tool, calls, *, most=3, other=None):
     )
 
 
-async def test_a20_the_text_is_exactly_the_hint_and_the_run_goes_on():
+async def test_a20_retry_result_is_exactly_the_hint_and_the_run_continues():
     run = await run_with(Tool("date", raising(again(), None)), 2)
 
     assert [each.text for each in run.results] == ["use YYYY-MM-DD", "ok"]
@@ -49,7 +49,7 @@ async def test_a20_the_text_is_exactly_the_hint_and_the_run_goes_on():
     }
 
 
-async def test_a20_without_the_guard_it_is_a_retry_all_the_same():
+async def test_a20_model_retry_gives_a_retry_result_without_the_guard():
     run = await run_loop(
         ScriptedModel().will_call("date").will_say("done"),
         "go",
@@ -59,7 +59,7 @@ async def test_a20_without_the_guard_it_is_a_retry_all_the_same():
     assert run.results[0].details == {"outcome": "invalid", "retry": True}
 
 
-async def test_a18_the_fourth_in_a_row_is_no_retry_any_more():
+async def test_a18_fourth_retry_in_a_row_is_a_plain_error():
     run = await run_with(Tool("date", raising(*[again()] * 4)), 4)
 
     details = [each.details for each in run.results]
@@ -70,13 +70,13 @@ async def test_a18_the_fourth_in_a_row_is_no_retry_any_more():
     assert "(attempt 4/3)" in run.results[-1].text
 
 
-async def test_a18_a_success_starts_the_count_anew_and_another_error_does_not():
+async def test_a18_success_resets_the_retry_count_and_other_errors_do_not():
     errors = [again(), again(), ToolFailed("no"), again(), None, again()]
     run = await run_with(Tool("date", raising(*errors)), 6)
     assert [each.details.get("attempt") for each in run.results] == [1, 2, None, 3, None, 1]
 
 
-async def test_each_tool_and_each_run_has_its_own_count():
+async def test_retry_count_is_separate_for_each_tool_and_run():
     date, time = Tool("date", raising(*[again()] * 4)), Tool("time", raising(again()))
     model = ScriptedModel().will_call("date").will_call("time").will_call("date").will_say("done")
     run = await run_loop(
@@ -88,6 +88,6 @@ async def test_each_tool_and_each_run_has_its_own_count():
     assert run.results[0].details["retry"] is True
 
 
-async def test_none_may_be_allowed():
+async def test_zero_retries_make_the_first_retry_a_plain_error():
     run = await run_with(Tool("date", raising(again())), 1, most=0)
     assert "retry" not in run.results[0].details

@@ -35,11 +35,11 @@ def severities(answer):
         ("I am not sure about this one.", "complete"),
     ],
 )
-def test_case_107_the_first_line_decides_and_what_is_unclear_is_complete(answer, expected):
+def test_case_107_first_line_decides_the_verdict_and_unclear_is_complete(answer, expected):
     assert kind(answer) == expected
 
 
-def test_case_107_what_is_missing_follows_the_verdict():
+def test_case_107_missing_items_follow_the_verdict():
     assert parse_verdict("INCOMPLETE: no tests\n- no docs\n\nFINDINGS\n[low] x").missing == (
         "no tests\n- no docs"
     )
@@ -47,7 +47,7 @@ def test_case_107_what_is_missing_follows_the_verdict():
     assert parse_verdict("COMPLETE\n- but no tests").missing == ""
 
 
-def test_case_107_findings_come_worst_first():
+def test_case_107_findings_are_sorted_by_severity():
     answer = """COMPLETE
 FINDINGS
 [low] a.py:1: a name
@@ -73,11 +73,11 @@ the file is cut before it is read
 
 
 @pytest.mark.parametrize("heading", ["FINDINGS", "## Findings", "**Findings:**", "finding"])
-def test_case_107_the_marker_may_be_dressed_up(heading):
+def test_case_107_findings_heading_can_be_formatted(heading):
     assert severities(f"COMPLETE\n{heading}\n[high] a") == ["high"]
 
 
-def test_case_107_nothing_before_the_marker_is_a_finding():
+def test_case_107_lines_before_the_findings_heading_are_not_findings():
     assert severities("COMPLETE\n[high] a\nThe findings are below.\n[low] b") == []
 
 
@@ -97,7 +97,7 @@ def test_case_107_nothing_before_the_marker_is_a_finding():
         "",
     ],
 )
-def test_case_107_legends_and_prose_are_no_findings(line):
+def test_case_107_legends_and_prose_are_not_findings(line):
     assert severities(f"COMPLETE\nFINDINGS\n{line}") == []
 
 
@@ -115,7 +115,7 @@ def test_case_107_legends_and_prose_are_no_findings(line):
         "critical/high = must fix\n[high] broken",
     ],
 )
-def test_case_107_a_labelled_line_is_a_finding(line):
+def test_case_107_line_with_a_severity_label_is_a_finding(line):
     assert severities(f"COMPLETE\nFINDINGS\n{line}\n---\n---\n") == ["high"]
 
 
@@ -134,7 +134,7 @@ def test_case_107_a_labelled_line_is_a_finding(line):
         ("unmetered", None),
     ],
 )
-def test_case_108_only_a_clear_unmet_is_unmet(answer, remaining):
+def test_case_108_only_a_clear_unmet_verdict_is_unmet(answer, remaining):
     assert parse_goal(answer) == remaining
 
 
@@ -147,7 +147,7 @@ PIECES = [
 
 @settings(max_examples=size(66, 200))
 @given(st.one_of(st.lists(st.sampled_from(PIECES)).map("".join), st.text()))
-def test_case_107_any_answer_has_a_verdict(answer):
+def test_case_107_any_text_parses_to_a_valid_verdict(answer):
     verdict = parse_verdict(answer)
     assert all(each.text.strip() for each in verdict.findings)
     ranks = [SEVERITIES.index(each.severity) for each in verdict.findings]
@@ -161,7 +161,7 @@ def test_case_107_any_answer_has_a_verdict(answer):
 @given(
     st.lists(st.tuples(st.sampled_from(SEVERITIES), st.from_regex(r"[a-z]{1,9}", fullmatch=True)))
 )
-def test_case_107_what_was_found_is_found_again(findings):
+def test_case_107_written_findings_are_parsed_back(findings):
     blocks = "\n---\n".join(f"[{severity}] {text}" for severity, text in findings)
     read = parse_verdict(f"COMPLETE\nFINDINGS\n{blocks}").findings
     assert [(each.severity, each.text) for each in read] == sorted(

@@ -31,21 +31,21 @@ def editing(path="src/main.rs"):
     return ScriptedModel().will_call("edit", path=path)
 
 
-async def test_case_104_edited_code_that_nothing_checked_is_sent_back_once():
+async def test_case_104_edited_code_without_a_check_gets_one_message():
     texts, asked = await run_verified(editing().will_say("done").will_say("there are no tests"))
     assert (len(texts), asked) == (1, 3)
     assert "/w/src/main.rs" in texts[0]
     assert "nothing has run, built, tested or linted it since" in texts[0]
 
 
-async def test_case_104_a_green_test_after_the_edit_is_enough():
+async def test_case_104_passing_test_after_the_edit_needs_no_message():
     texts, _ = await run_verified(
         editing().will_call("bash", command="cargo test").will_say("done")
     )
     assert texts == []
 
 
-async def test_case_104_a_failing_test_asks_for_a_fix():
+async def test_case_104_failing_test_gets_a_message_to_fix_it():
     model = editing().will_call("bash", command="cargo test", exit=101)
     texts, _ = await run_verified(
         model.will_say("done").will_say("it failed before, see git stash")
@@ -55,11 +55,11 @@ async def test_case_104_a_failing_test_asks_for_a_fix():
     assert "Fix what broke" in texts[0]
 
 
-async def test_case_104_documents_are_no_code():
+async def test_case_104_edited_documents_need_no_check():
     assert await run_verified(editing("README.md").will_say("done")) == ([], 2)
 
 
-async def test_case_104_red_then_green_is_enough():
+async def test_case_104_failing_then_passing_test_needs_no_message():
     model = editing().will_call("bash", command="pytest", exit=1)
     model.will_call("edit", path="a.py").will_call("bash", command="pytest").will_say("done")
     assert (await run_verified(model))[0] == []
@@ -75,7 +75,7 @@ async def test_case_104_red_then_green_is_enough():
         ("The tests still fail. Let me look at them.", 1),
     ],
 )
-async def test_an_answer_that_reports_the_failed_check_or_asks_is_left_alone(answer, count):
+async def test_answer_that_reports_the_failed_check_or_asks_gets_no_message(answer, count):
     model = editing().will_call("bash", command="cargo test", exit=1)
     texts, _ = await run_verified(model.will_say(answer).will_say("So it is."))
     assert len(texts) == count
@@ -92,24 +92,24 @@ async def test_an_answer_that_reports_the_failed_check_or_asks_is_left_alone(ans
         ("Fixed; no tests fail.", 1),
     ],
 )
-async def test_an_answer_that_says_that_nothing_was_checked_is_left_alone(answer, count):
+async def test_answer_that_says_that_no_check_ran_gets_no_message(answer, count):
     texts, _ = await run_verified(editing().will_say(answer).will_say("So it is."))
     assert len(texts) == count
 
 
-async def test_g7_an_edit_after_the_last_green_run_is_unverified_again():
+async def test_g7_edit_after_the_last_passing_test_is_unverified():
     model = editing().will_call("bash", command="cargo test").will_call("edit", path="lib.rs")
     texts, _ = await run_verified(model.will_say("done").will_say("done"))
     assert ["since. Run the check" in text for text in texts] == [True]
 
 
-async def test_an_edit_after_a_red_run_asks_for_another_run():
+async def test_edit_after_a_failed_test_asks_for_another_test_run():
     model = editing().will_call("bash", command="cargo test", exit=1).will_call("edit", path="b.c")
     texts, _ = await run_verified(model.will_say("done").will_say("done"))
     assert ["`cargo test` failed before your last edit" in text for text in texts] == [True]
 
 
-async def test_g6_every_file_of_an_edit_of_several_counts():
+async def test_g6_every_code_file_of_a_multi_file_edit_counts():
     files = ["notes.md", *[f"f{n}.py" for n in range(7)]]
     model = ScriptedModel().will_call("patch", files=files).will_say("done").will_say("done")
     (text,), _ = await run_verified(model)
@@ -119,13 +119,13 @@ async def test_g6_every_file_of_an_edit_of_several_counts():
 
 
 @pytest.mark.parametrize("output", ["Exit code: 0", "a test failed once, Exit code: 7 in prose"])
-async def test_case_105_output_is_not_read(output):
+async def test_case_105_output_text_does_not_decide_the_result_of_a_check(output):
     model = editing().will_call("bash", command="cargo test", output=output).will_say("done")
     assert (await run_verified(model))[0] == []
 
 
 @pytest.mark.parametrize(("most", "count"), [(0, 0), (1, 1), (3, 1)])
-async def test_it_speaks_once(most, count):
+async def test_verification_check_sends_at_most_one_message(most, count):
     model = editing().will_say("done").will_say("done")
     assert len((await run_verified(model, most=most))[0]) == count
 
@@ -141,7 +141,7 @@ EDIT = call(edit(), path="a.py")
 TEST = call(bash(), command="pytest -q")
 
 
-def test_the_status_is_about_the_last_check_since_the_last_edit():
+def test_verification_status_is_of_the_last_check_since_the_last_edit():
     assert status() == "untouched"
     assert status((TEST, "failed_command")) == "untouched"
     assert status((TEST, "ok"), (EDIT, "ok")) == "unverified"
@@ -156,19 +156,19 @@ def test_the_status_is_about_the_last_check_since_the_last_edit():
 
 
 @pytest.mark.parametrize("outcome", ["error", "denied", "invalid", "suppressed"])
-def test_an_edit_that_did_not_happen_is_none(outcome):
+def test_failed_edit_does_not_change_the_verification_status(outcome):
     assert status((EDIT, outcome)) == "untouched"
     assert status((EDIT, "ok"), (TEST, "ok"), (EDIT, outcome)) == "green"
 
 
 @pytest.mark.parametrize("outcome", ["denied", "invalid", "suppressed", "unknown_tool", "aborted"])
-def test_a_check_that_did_not_run_is_none(outcome):
+def test_check_that_did_not_run_does_not_change_the_verification_status(outcome):
     assert status((EDIT, "ok"), (TEST, outcome)) == "unverified"
     assert status((EDIT, "ok"), (TEST, "ok"), (TEST, outcome)) == "green"
 
 
 @pytest.mark.parametrize("outcome", ["aborted", "timeout"])
-def test_an_edit_that_may_have_happened_is_one(outcome):
+def test_aborted_or_timed_out_edit_counts_as_an_edit(outcome):
     assert status((EDIT, outcome)) == "unverified"
 
 
@@ -182,13 +182,13 @@ def test_running_the_edited_file_is_a_check():
     assert status((EDIT, "ok"), (RUN, "ok"), (EDIT, "ok")) == "unverified"
 
 
-def test_a_program_that_runs_until_its_time_is_up_or_fails_after_a_success_is_checked():
+def test_program_that_times_out_or_fails_after_a_passing_test_is_green():
     assert status((EDIT, "ok"), (RUN, "timeout")) == "green"
     assert status((EDIT, "ok"), (TEST, "ok"), (RUN, "failed_command")) == "green"
     assert status((EDIT, "ok"), (TEST, "failed_command"), (RUN, "ok")) == "green"
 
 
-def test_edits_of_comments_alone_need_no_check():
+def test_edits_of_comments_only_need_no_check():
     verification = Verification()
     verification.observe(EDIT, "ok", diff("+# why"))
     assert (verification.status, verification.edited) == ("untouched", ())
@@ -199,14 +199,14 @@ def test_edits_of_comments_alone_need_no_check():
     assert (verification.status, verification.edited) == ("green", ("/w/a.py",))
 
 
-def test_looking_at_the_status_changes_nothing():
+def test_reading_the_verification_status_changes_nothing():
     verification = Verification()
     verification.observe(EDIT, "ok")
     seen = [(verification.status, verification.edited, verification.command) for _ in range(3)]
     assert seen == [("unverified", ("/w/a.py",), "")] * 3
 
 
-def test_a_call_that_cannot_be_made_out_is_nothing():
+def test_call_with_invalid_arguments_is_not_a_check():
     gone = ToolCall(id="x", name="gone", arguments={})
     odd = ToolCall(id="x", name="bash", arguments={}, tool=bash())
     assert status((gone, "ok"), (odd, "ok"), (call(patch(), files=["a.py"]), "ok")) == "unverified"
@@ -234,16 +234,16 @@ NO_CHECKS = [
 
 
 @pytest.mark.parametrize("command", CHECKS)
-def test_case_105_it_checks(command):
+def test_case_105_command_is_recognized_as_a_check(command):
     assert is_verification(command)
 
 
 @pytest.mark.parametrize("command", NO_CHECKS)
-def test_case_105_it_checks_nothing(command):
+def test_case_105_command_is_recognized_as_no_check(command):
     assert not is_verification(command)
 
 
-def test_case_105_what_stands_after_a_document_counts_again():
+def test_case_105_command_after_a_heredoc_is_recognized():
     assert is_verification("cat > a.py <<EOF\nx = 1\nEOF\npytest")
     assert is_verification("cat <<< text && pytest")
     assert is_verification("# let's see\npytest")
@@ -277,12 +277,12 @@ RUNS_NOTHING = [
 
 
 @pytest.mark.parametrize("command", RUNS)
-def test_a_command_runs_imports_or_parses_an_edited_file_or_the_program(command):
+def test_command_runs_imports_or_parses_an_edited_file(command):
     assert runs_code(ShellCommand(command, "/w"), EDITED)
 
 
 @pytest.mark.parametrize("command", RUNS_NOTHING)
-def test_a_command_runs_nothing_that_was_edited(command):
+def test_command_runs_no_edited_file(command):
     assert not runs_code(ShellCommand(command, "/w"), EDITED)
 
 
@@ -301,7 +301,7 @@ def diff(*lines, path="a.py"):
         ("a.sh", [" #!/bin/sh", "+# why"]),
     ],
 )
-def test_a_change_of_comments_alone_is_seen_in_its_diff(path, lines):
+def test_diff_of_comments_only_is_recognized(path, lines):
     assert changes_only_comments(path, diff(*lines, path=path))
 
 
@@ -317,11 +317,11 @@ def test_a_change_of_comments_alone_is_seen_in_its_diff(path, lines):
         ("a.unknown", ["+# why"]),
     ],
 )
-def test_a_change_of_code_is_seen_in_its_diff(path, lines):
+def test_diff_of_code_is_recognized(path, lines):
     assert not changes_only_comments(path, diff(*lines, path=path))
 
 
-def test_an_unknown_change_counts_as_one_of_code():
+def test_empty_diff_counts_as_a_code_change():
     assert not changes_only_comments("a.py", "")
 
 
@@ -332,13 +332,13 @@ SHELL = st.lists(
 
 @settings(max_examples=size(66, 200))
 @given(st.one_of(SHELL, st.text()))
-def test_case_105_any_text_is_judged_and_a_check_in_a_line_of_its_own_is_seen(text):
+def test_case_105_any_text_is_judged_and_a_check_on_its_own_line_is_recognized(text):
     assert isinstance(is_verification(text), bool)
     assert isinstance(runs_code(ShellCommand(text, "/w"), EDITED), bool)
     assert is_verification(f"cargo test\n{text}")
 
 
-def test_code_is_known_by_its_extension():
+def test_code_is_recognized_by_its_extension():
     assert [path for path in ("a.py", "x/b.TSX", "C:\\d.rs", "e.sh") if not is_code(path)] == []
     others = (
         "a.sql",
@@ -356,7 +356,7 @@ def test_code_is_known_by_its_extension():
     assert [path for path in others if is_code(path)] == []
 
 
-async def test_files_of_the_folder_we_work_in_are_named_as_the_model_names_them(monkeypatch):
+async def test_files_in_the_working_folder_are_named_by_relative_path(monkeypatch):
     monkeypatch.setattr("os.getcwd", lambda: "/w")
     model = editing("src/a.py").will_say("done").will_say("no tests")
     texts, _ = await run_verified(model)

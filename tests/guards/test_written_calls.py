@@ -129,13 +129,13 @@ def answer(text="", thinking="", calls=()):
         "{}\n\nI'll continue when I have the result.",
     ],
 )
-def test_d3_a_call_in_any_syntax_is_seen(written, around):
+def test_d3_written_call_in_any_syntax_is_recognized(written, around):
     assert call_as_text(answer(around.replace("{}", written)), TOOLS) in ("read", "write")
 
 
 @pytest.mark.parametrize("written", SYNTAXES.values(), ids=SYNTAXES)
 @pytest.mark.parametrize("text", ["", "\n", "I will look."])
-def test_d3_a_call_at_the_end_of_the_thinking_is_seen(written, text):
+def test_d3_written_call_at_the_end_of_thinking_is_recognized(written, text):
     message = answer(text, f"The user wants to see the file. I should read it.\n{written}")
     assert call_as_text(message, TOOLS) in ("read", "write")
 
@@ -143,7 +143,7 @@ def test_d3_a_call_at_the_end_of_the_thinking_is_seen(written, text):
 @pytest.mark.parametrize(
     "written", [each for name, each in SYNTAXES.items() if "fence" not in name and "\n" not in each]
 )
-def test_d3_a_call_at_the_end_of_a_sentence_is_seen(written):
+def test_d3_written_call_at_the_end_of_a_sentence_is_recognized(written):
     assert call_as_text(answer(f"I'll read it now. {written}"), TOOLS) == "read"
 
 
@@ -159,19 +159,19 @@ def test_d3_a_call_at_the_end_of_a_sentence_is_seen(written):
         "So sieht ein Beispiel aus:\n{}",
     ],
 )
-def test_a_call_that_words_introduce_as_an_example_is_none(written, around):
+def test_written_call_introduced_as_an_example_is_not_a_call(written, around):
     assert call_as_text(answer(around.replace("{}", written)), TOOLS) == ""
 
 
 @pytest.mark.parametrize("written", SYNTAXES.values(), ids=SYNTAXES)
-def test_a_call_in_a_quotation_is_none(written):
+def test_quoted_call_is_not_a_call(written):
     quoted = "\n".join(f"> {line}" for line in written.splitlines())
     assert call_as_text(answer(f"You wrote:\n\n{quoted}\n"), TOOLS) == ""
     in_a_block = f"````\n2026-01-01 12:00 request\n{written}\n````"
     assert call_as_text(answer(f"Now:\n\n{in_a_block}\n"), TOOLS) == ""
 
 
-def test_a_call_of_an_unknown_tool_is_none():
+def test_written_call_of_an_unknown_tool_is_not_a_call():
     for written in SYNTAXES.values():
         assert call_as_text(answer(written), [Tool("other", parameters=PATH)]) == ""
 
@@ -250,25 +250,25 @@ ORDINARY = [
 
 
 @pytest.mark.parametrize("text", ORDINARY)
-def test_an_ordinary_answer_is_no_call(text):
+def test_ordinary_answer_contains_no_call(text):
     assert call_as_text(answer(text), TOOLS) == ""
 
 
-def test_thoughts_about_a_call_before_an_ordinary_answer_are_none():
+def test_call_in_thinking_before_an_ordinary_answer_is_not_a_call():
     thinking = f"I could write {JSON} now.\n{JSON}\nBut I know the answer already."
     assert call_as_text(answer("It is 4.", thinking), TOOLS) == ""
 
 
-def test_a_call_that_the_model_also_made_counts_as_made():
+def test_written_call_that_was_also_made_is_not_reported():
     made = ToolCallBlock(id="1", name="read", arguments={"path": "a.py"})
     other = JSON.replace("a.py", "b.py")
     assert call_as_text(answer(JSON, calls=[made]), TOOLS) == ""
     assert call_as_text(answer(other, calls=[made]), TOOLS) == ""
-    # As the loop does it that runs calls from text: one of two was made.
+    # Same rule as the loop that runs written calls: only one of the two was made.
     assert call_as_text(answer(f"{JSON}\n{other}", calls=[made]), TOOLS) == "read"
 
 
-def test_a_code_block_in_an_argument_belongs_to_the_call():
+def test_code_block_in_an_argument_belongs_to_the_written_call():
     content = "# Title\n\n```sh\nmake\n```\n\nend"
     written = f'<invoke name="write">\n<parameter name="content">{content}</parameter>\n</invoke>'
     assert call_as_text(answer(f"I'll write it.\n{written}"), TOOLS) == "write"
