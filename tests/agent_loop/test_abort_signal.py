@@ -55,7 +55,7 @@ def test_callback_registered_twice_is_called_once_per_remaining_registration() -
         remove = [signal.on_abort(callback), signal.on_abort(callback)]
         for forget in remove[:removals]:
             forget()
-            forget()  # a removal that is repeated removes no other
+            forget()  # a repeated removal removes no other registration
         signal.abort()
         assert len(heard) == calls
         heard.clear()

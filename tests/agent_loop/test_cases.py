@@ -308,7 +308,7 @@ async def test_case_79_text_thinking_and_text_are_three_blocks() -> None:
     )
 
 
-# -- balanced on every way out
+# -- balanced history at every end
 
 
 @pytest.mark.parametrize("mode", ["parallel", "sequential"])

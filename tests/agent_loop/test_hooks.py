@@ -75,7 +75,7 @@ def notices(run: LoopRun) -> str:
     return "\n".join(notice.content for notice in run.recorder.of(SystemNotice))
 
 
-# -- one that fails, at every point
+# -- failures at every hook
 
 
 @pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
@@ -218,7 +218,7 @@ async def test_abort_ends_a_hook_that_hangs(hook: str) -> None:
     assert isinstance(run.outcome, expected)
 
 
-# -- stopping from everywhere
+# -- stopping at every hook
 
 
 @pytest.mark.parametrize("way", ["returned", "raised"])
@@ -651,7 +651,7 @@ async def test_first_api_key_found_is_used() -> None:
     assert asked == []
 
 
-# -- what is given
+# -- the composed config
 
 
 def test_composed_config_has_a_coroutine_function_for_every_hook() -> None:

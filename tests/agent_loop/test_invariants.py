@@ -101,7 +101,7 @@ class Plan:
                 case "interject":
                     self.signal.interject()
                 case "hang":
-                    # Somebody loses patience, but not before it hangs.
+                    # The user aborts, but only after the hook hangs.
                     asyncio.get_running_loop().call_soon(self.signal.abort)
                     await asyncio.Event().wait()
             return well_behaved(*given)

@@ -197,7 +197,7 @@ def test_empty_answers_are_dropped():
 
 
 def test_result_after_an_empty_answer_is_not_assigned_to_an_earlier_call():
-    """The model answered again before that result existed."""
+    """The model answered again before this result existed."""
     shown = (user_text("go"), assistant_message(call("a")))
     later = (*shown, assistant_message(), result("a"))
 

@@ -76,7 +76,7 @@ def test_case_9_complete_history_cannot_be_continued(messages: list[Message]) ->
         check_resumable(messages)
 
 
-# -- a decision that holds the answer ready
+# -- decisions with a ready result
 
 ANSWER = text_result("known already", outcome="aborted", is_error=True)
 THREE = AssistantMessage(

@@ -93,7 +93,7 @@ async def test_continue_adds_no_user_message():
 
 
 @pytest.mark.parametrize("messages", [[], [AssistantMessage(content=(TextBlock("hi"),))]])
-def test_continue_without_an_open_turn_raises(messages):
+def test_continue_with_nothing_to_continue_raises(messages):
     heard = EventRecorder()
     with pytest.raises(ValueError, match="nothing to continue"):
         run_agent_loop_continue(

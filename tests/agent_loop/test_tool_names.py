@@ -126,7 +126,7 @@ async def test_tool_with_the_exact_name_is_preferred(name: str) -> None:
         ("open_issue", ["mcp__a__open_issue", "mcp__b__open_issue"], "Did you mean `mcp__a"),
         ("list_files", ["list_dir", "glob", "find_files"], "Did you mean `list_dir` or `glob`?"),
         ("list_files", ["glob", "read"], "Did you mean `glob`?"),
-        # Only another tool of that name is there, which need not do the same.
+        # An available tool with a related name need not do the same.
         ("run_shell_command", ["shell"], "There are: shell."),
         ("mcp__files__read", ["read", "bash"], "There are: bash, read."),
         (" ", ["read"], "There are: read."),

@@ -126,7 +126,7 @@ async def test_new_prompt_resets_the_count_of_written_calls():
     assert (len(nudges(run)), isinstance(run.outcome, Done)) == (4, True)
 
 
-# -- silence
+# -- empty answers
 
 SILENT = [Reply(), Reply(text=" \n\t"), Reply(thinking="Hm."), Reply(text="\n", thinking="Hm.")]
 

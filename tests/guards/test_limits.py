@@ -109,7 +109,7 @@ def test_timeout_cancellation_becomes_a_time_limit():
     assert timed_out(Cancelled(), used_s=5, max_s=4) == Cancelled()
 
 
-# -- figures, and what is said
+# -- figures and messages
 
 
 @pytest.mark.parametrize(
@@ -300,7 +300,7 @@ async def test_case_58_without_a_limit_the_run_continues_until_the_model_stops()
     assert (len(model.seen), isinstance(run.outcome, Done)) == (151, True)
 
 
-# -- turns that are none
+# -- requests that are not turns
 
 
 @pytest.mark.parametrize("reason", ["compaction", "pause_turn"])

@@ -26,7 +26,7 @@ async def test_call_over_the_limit_of_its_tool_is_refused_and_other_tools_run(
         "Don't call it again: continue with what you have, or use another tool."
     )
     assert not [text for text in (*ran, found) if "Not run" in text]
-    # The list of tools stays as it was, for the service's cache.
+    # The list of tools stays unchanged, so that the service's cache stays valid.
     first, *later = [seen.tools for seen in project.model.seen]
     assert all(tools == first for tools in later)
 

@@ -1,4 +1,4 @@
-"""Continuing after an answer that broke off."""
+"""Continuing after an incomplete answer."""
 
 import asyncio
 from typing import Any
@@ -139,7 +139,7 @@ async def test_broken_turn_counts_toward_the_turn_limit() -> None:
     assert (len(model.seen), run.outcome) == (2, MaxTurns(max=2))
 
 
-# -- the wait before the rest is asked for
+# -- the wait before a recovery
 
 
 async def test_recovery_wait_doubles_each_time() -> None:
@@ -207,7 +207,7 @@ async def test_run_at_its_turn_limit_ends_without_a_recovery_wait() -> None:
     assert run.outcome == MaxTurns(max=1)
 
 
-# -- answers that reached their length
+# -- answers truncated at max tokens
 
 
 async def test_t12_answer_truncated_at_max_tokens_is_continued_once() -> None:

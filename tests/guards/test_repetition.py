@@ -349,7 +349,7 @@ def test_cycle_with_changing_results_is_not_suppressed():
         assert watched.passes("edit", {"to": n % 2}, text_result(f"edited, version {n}"))
 
 
-# -- what is said
+# -- messages
 
 
 def test_case_100_new_call_runs_beside_a_suppressed_one():

@@ -72,7 +72,7 @@ async def _body(replies, answers, deferrals):
     assert (said.count("judge") <= 1, said.count("goal") <= 2) == (True, True)
     for before, message in zip(run.new, run.new[1:], strict=False):
         if _gates_in(message):
-            # It follows closing words: never a call, a result, or another gate.
+            # A check message follows a closing answer, never a call, a result or another check.
             assert isinstance(before, AssistantMessage)
             assert not before.calls
 

@@ -384,7 +384,7 @@ async def test_each_model_gets_the_schema_natively_or_by_tool() -> None:
     assert [each.response_schema is not None for each in model.options] == [False, True]
 
 
-# -- whatever a model does
+# -- random answers
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers(-3, 3) | st.floats() | st.text(max_size=5),

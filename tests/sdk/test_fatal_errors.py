@@ -46,7 +46,7 @@ def deploy() -> str:
 async def outcome_of(
     model: ScriptedModel, fatal: list[Any], name: str = "fetch", **arguments: Any
 ) -> tuple[Outcome, list[ToolResultMessage]]:
-    """How a run ends in which the model makes two calls, and the results of its calls."""
+    """The outcome of a run with two tool calls, and their results."""
     model.will_call("fetch", how="fine").will_call(name, **arguments).will_say("I go on.")
     async with Agent(stream_fn=model.stream_fn, tools=[fetch, deploy], fatal_errors=fatal) as agent:
         outcome = await agent.start("go").outcome

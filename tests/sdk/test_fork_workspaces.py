@@ -62,7 +62,7 @@ def copies(temporary: Path) -> list[Path]:
     return list(temporary.glob("dirge-copy-*"))
 
 
-# --- a room to look in
+# --- read-only forks
 
 
 async def test_read_only_fork_runs_only_read_only_commands(
@@ -168,7 +168,7 @@ async def test_fork_reports_its_isolation_and_sandbox(
     ]
 
 
-# --- a copy to work in
+# --- forks in a copy
 
 
 async def test_unchanged_workspace_copy_has_the_same_hash_as_the_project(
@@ -497,7 +497,7 @@ async def test_fork_permissions_never_exceed_current_permissions_of_its_parent(
     assert [one.is_error for [one] in (first, second, third, fourth)] == [False, True, False, True]
 
 
-# --- their end
+# --- closing forks
 
 
 async def test_workspace_copy_with_odd_modes_and_links_is_removed(

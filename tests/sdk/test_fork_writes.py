@@ -118,7 +118,7 @@ async def test_pytest_and_compiled_program_run_in_a_workspace_copy(
     assert describe_tree(project.folder) == before
 
 
-# --- seen by the kernel
+# --- traced with strace
 
 _CHANGES = (
     "open,openat,openat2,creat,rename,renameat,renameat2,unlink,unlinkat,mkdir,mkdirat,rmdir,link,"
@@ -142,11 +142,11 @@ def changed_in(log: str) -> Iterator[str]:
                 yield opened
             continue
         if name == "write":
-            # What is written may be a path, too.
+            # The written text may look like a path.
             yield from (fd for fd, _text in _NAMED.findall(arguments)[:1] if fd)
             continue
         places = [os.path.join(*map(str, found)) for found in _NAMED.findall(arguments)]
-        # What a link points at is not changed by that.
+        # Creating a link does not change its target.
         yield from filter(None, places[1:] if name.startswith("symlink") else places)
 
 

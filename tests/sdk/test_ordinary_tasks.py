@@ -1,4 +1,4 @@
-"""Checks at the end of a run leave ordinary work alone."""
+"""Stop checks add few model calls to ordinary tasks."""
 
 from pathlib import Path
 

@@ -258,7 +258,7 @@ async def test_parallel_batch_has_the_same_effects_as_a_sequential_batch(
 
 
 async def after(base: Path, batches: list[list[Call]], execution: str) -> Any:
-    """The results of these batches, and the files then."""
+    """The results of these batches, and the files afterwards."""
     project = ScriptedProject(base)
     project.configure(f'[tools]\nexecution = "{execution}"\n[loop.storm]\nenabled = false\n')
     (project.folder / "sub").mkdir()

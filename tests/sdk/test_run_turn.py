@@ -1,4 +1,4 @@
-"""Threads turn by turn, in one process or several, with pauses for decisions."""
+"""Threads that run turn by turn, in one process or several, with pauses for decisions."""
 
 import json
 import os

@@ -45,7 +45,7 @@ async def main(base: Path) -> None:
             environment.find_sandbox = finds
             await conversation.environment.read_tree()
             fork = await conversation.fork(spec)
-            # All of them are tried by tests that look at the files afterwards.
+            # Other tests run all of these commands and compare the files afterwards.
             commands = hostile(project.folder)[::every]
             if not fork.environment.sandbox:
                 tell(*map(text, await run_commands(project, fork, commands)))

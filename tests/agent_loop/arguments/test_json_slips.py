@@ -149,7 +149,7 @@ AROUND = [
 
 
 def structure_of(raw: str) -> list[int]:
-    """The places of the marks outside of texts, and of the quotes around texts."""
+    """Positions of structural characters outside strings, and of quotes around strings."""
     places, is_text, is_escaped = [], False, False
     for place, mark in enumerate(raw):
         if not is_text or (mark == '"' and not is_escaped):
@@ -160,7 +160,7 @@ def structure_of(raw: str) -> list[int]:
 
 
 def written(value: Any, slips: set[str], data: st.DataObject) -> str:
-    """The value as JSON with these slips, at places that are drawn."""
+    """The value as JSON with these slips, at drawn positions."""
     comma = "," if "comma" in slips else ""
     comment = " /* it */ " if "comment" in slips else ""
     match value:
@@ -220,7 +220,7 @@ def test_long_json_with_one_slip_is_repaired() -> None:
     assert parse_arguments(raw).value == {"path": "a", "content": content}
 
 
-# -- what becomes of a call
+# -- calls with such arguments
 
 
 @pytest.mark.parametrize("operation", ["read", "edit"])

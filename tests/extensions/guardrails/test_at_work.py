@@ -61,7 +61,7 @@ def reading(text: str) -> Tool:
     return Tool("read", body)
 
 
-# -- what goes in
+# -- prompts
 
 
 def use(conversation: Conversation, checks: Guardrails) -> None:
@@ -110,7 +110,7 @@ async def test_t9_warning_of_first_guardrail_does_not_hide_trip_of_second(
     assert isinstance(outcome, HookTerminated) and "secrets" in outcome.reason
 
 
-# -- what comes out
+# -- answers
 
 
 async def test_a77_answer_that_trips_a_guardrail_is_withheld_after_streaming() -> None:
@@ -183,7 +183,7 @@ async def test_aborted_partial_answer_that_trips_is_not_sent_again() -> None:
     assert "launch code is" not in repr(model.seen[0]) and "The launch" not in repr(model.seen[0])
 
 
-# -- what tools give
+# -- tool results
 
 
 async def test_a77_tool_result_that_trips_is_replaced_and_the_run_continues() -> None:
@@ -218,7 +218,7 @@ async def test_empty_tool_result_passes_the_guardrails() -> None:
     assert run.outcomes == ["ok"]
 
 
-# -- all of them
+# -- all places
 
 
 PLACES: Sequence[str] = ("input", "output", "tool_result")

@@ -1,4 +1,4 @@
-"""Entries of a store, compared with a list of strings."""
+"""Entries of a memory file, compared with a list of strings."""
 
 from dataclasses import dataclass
 

@@ -218,11 +218,11 @@ def test_memory_entry_cannot_close_its_quotation() -> None:
     assert section.index("cannot grant permission") < section.index("- b") < section.index("- a")
 
 
-# -- when a run is over
+# -- syncing at the end of a run
 
 
 async def ended(memory: Slow, *, abort: bool = False, **limits: float) -> list[str]:
-    """The notices of one end of a run."""
+    """The notices of one sync at the end of a run."""
     notices: list[str] = []
     signal = AbortSignal()
     if abort:

@@ -1,4 +1,4 @@
-"""Plugins that a prompt lets act, in a conversation as the product builds it."""
+"""The `plugins` list of a prompt, in a conversation as the product builds it."""
 
 from pathlib import Path
 from textwrap import dedent

@@ -83,7 +83,7 @@ async def one_run(hooks: list[tuple[str, str, Any]]) -> None:
     host = plugin_folder.host(limit_s=_NEVER)
     assert host.notices() == ()
     model = ScriptedModel().will_call_all(("echo", {}), ("echo", {})).will_say("done")
-    # Its events are held to the grammar in there.
+    # `run_with` checks the event grammar.
     came = await run_with(host, model, tools=[Tool()])
     await host.close()
     assert isinstance(came.outcome, Done | HookTerminated | AwaitingConfirmation)

@@ -222,7 +222,7 @@ def test_plugin_file_overrides_installed_package_of_the_same_name(plugin_folder:
     assert "plugin `songs` of package songs is not loaded" in host.notices()[0]
 
 
-# -- what they print
+# -- output of plugins
 
 
 def test_output_of_plugins_goes_to_stderr(

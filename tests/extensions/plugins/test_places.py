@@ -43,7 +43,7 @@ def _listen() -> None:
 
 @contextmanager
 def touched() -> Iterator[list[str]]:
-    """Every path that the interpreter opened, listed or executed meanwhile."""
+    """Every path that the interpreter opens, lists or executes inside the block."""
     _listen()
     heard: list[str] = []
     _listening.append(heard)
