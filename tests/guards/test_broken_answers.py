@@ -45,7 +45,7 @@ async def run_with(*replies, used=None, scavenge=False, more=(), before=()):
 # -- calls as text
 
 
-async def test_d3_model_is_told_that_a_written_call_did_not_run_and_makes_it():
+async def test_d3_message_says_that_a_written_call_did_not_run_and_the_model_makes_it():
     used = [edit()]
     run = await run_with(EDIT, Reply(calls=[EDIT_CALL]), "Edited.", used=used)
 

@@ -28,7 +28,7 @@ async def test_secret_in_a_result_is_redacted() -> None:
     assert text_of(change) == "the key ***"
 
 
-async def test_a_result_without_secrets_is_left_as_it_is() -> None:
+async def test_result_without_secrets_is_unchanged() -> None:
     assert await redacted_change("nothing here", lambda text: text) is None
 
 
