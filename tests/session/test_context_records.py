@@ -59,7 +59,7 @@ def run(recorder, *messages):
     recorder.sink(AgentEnd(messages=messages, outcome=Done()))
 
 
-def test_a_compaction_is_found_again_and_leaves_the_messages_as_they_were(start, store):
+def test_recorded_compactions_are_read_back_and_messages_stay_unchanged(start, store):
     recorder = start()
     run(recorder, user_text("one"), assistant_text("two"))
     recorder.note_compaction(compaction(0, 2))
@@ -73,7 +73,7 @@ def test_a_compaction_is_found_again_and_leaves_the_messages_as_they_were(start,
     assert [m.text for m in loaded.messages] == ["one", "two", "three", "four"]
 
 
-def test_a_compaction_of_another_branch_is_not_of_this_one(start, store):
+def test_compaction_recorded_on_one_branch_does_not_apply_to_another_branch(start, store):
     recorder = start()
     run(recorder, user_text("one"), assistant_text("two"))
     first = recorder.load().record_ids[0]
@@ -84,7 +84,7 @@ def test_a_compaction_of_another_branch_is_not_of_this_one(start, store):
     assert loaded.compactions == ()
 
 
-def test_a_compaction_is_left_out_once_its_messages_are_others(start, store):
+def test_compaction_whose_messages_changed_is_left_out(start, store):
     recorder = start()
     run(recorder, user_text("one"), assistant_text("two"), user_text("three"))
     recorder.note_compaction(compaction(0, 2))
@@ -99,7 +99,7 @@ def test_a_compaction_is_left_out_once_its_messages_are_others(start, store):
     assert loaded.compactions == ()
 
 
-def test_a_compaction_is_kept_while_a_call_waits_and_when_it_was_answered(start, store):
+def test_compaction_is_kept_while_call_awaits_approval_and_after_its_result(start, store):
     recorder = start()
     run(
         recorder,
@@ -124,7 +124,7 @@ def test_a_compaction_is_kept_while_a_call_waits_and_when_it_was_answered(start,
     assert loaded.compactions == (compaction(0, 2),)
 
 
-def test_a_replaced_context_stands_for_all_before_it(start, store):
+def test_replaced_context_takes_place_of_all_earlier_messages(start, store):
     recorder = start()
     run(recorder, user_text("one"), assistant_text("two", ONE))
     recorder.note_compaction(compaction(0, 2))
@@ -145,7 +145,7 @@ def test_a_replaced_context_stands_for_all_before_it(start, store):
     ]
 
 
-def test_every_message_has_the_record_it_came_from_after_a_replacement(start):
+def test_each_message_maps_to_its_record_after_context_is_replaced(start):
     recorder = start()
     run(recorder, user_text("one"))
     recorder.sink(ContextReplaced(messages=(user_text("in short"), assistant_text("yes"))))
@@ -158,7 +158,7 @@ def test_every_message_has_the_record_it_came_from_after_a_replacement(start):
     assert [m.text for m in recorder.load().messages] == ["in short", "yes"]
 
 
-def test_a_replaced_context_may_hold_calls_that_are_answered_later(start):
+def test_replaced_context_may_hold_tool_calls_whose_results_come_later(start):
     call = AssistantMessage(content=(ToolCallBlock(id="c", name="bash", arguments={}),))
     answer = ToolResultMessage(tool_call_id="c", tool_name="bash", content=(TextBlock("ok"),))
     recorder = start()
@@ -170,7 +170,7 @@ def test_a_replaced_context_may_hold_calls_that_are_answered_later(start):
     assert recorder.load().healed == ()
 
 
-def test_nothing_secret_is_stored_with_a_replaced_context_or_a_compaction(start, store):
+def test_secrets_in_replaced_context_and_compaction_are_redacted_in_journal(start, store):
     recorder = start(redact=lambda text: text.replace("sk-secret", "[key]"))
     run(recorder, user_text("one"))
     recorder.sink(ContextReplaced(messages=(user_text("sk-secret"), assistant_text("sk-secret"))))
@@ -180,7 +180,7 @@ def test_nothing_secret_is_stored_with_a_replaced_context_or_a_compaction(start,
 
 
 @pytest.mark.parametrize("how", ["message", "context"])
-def test_a_services_own_compaction_comes_back_byte_for_byte(start, how):
+def test_provider_compaction_block_is_read_back_byte_for_byte(start, how):
     block = CompactionBlock(
         data={"type": "compaction", "encrypted_content": "abc", "ünï": ["abc", {"a": 1.5}]},
         text="about abc",
@@ -207,7 +207,7 @@ def test_a_services_own_compaction_comes_back_byte_for_byte(start, how):
         {"type": "compaction", "data": {"key": "sk-secret"}},
     ],
 )
-def test_what_only_looks_like_a_services_own_block_is_redacted(start, store, arguments):
+def test_tool_arguments_that_look_like_provider_blocks_are_redacted(start, store, arguments):
     call = ToolCallBlock(id="c", name="bash", arguments=arguments)
     thought = ThinkingBlock(text="sk-secret", signature="kept")
     recorder = start(redact=lambda text: text.replace("sk-secret", "[key]"))
@@ -217,7 +217,7 @@ def test_what_only_looks_like_a_services_own_block_is_redacted(start, store, arg
     assert recorder.load().messages[1].content[0].signature == "kept"
 
 
-def test_models_asked_on_the_side_cost_but_make_no_turn(start, store):
+def test_usage_of_judges_and_summarizers_adds_cost_but_no_turn(start, store):
     """Judges and summarizers report usage before, between and after turns."""
     recorder = start()
     side = Usage(input=1)
@@ -234,7 +234,7 @@ def test_models_asked_on_the_side_cost_but_make_no_turn(start, store):
 
 
 @pytest.mark.parametrize("reason", ["compaction", "pause_turn"])
-def test_an_answer_that_a_service_will_finish_is_no_turn(start, reason):
+def test_assistant_message_to_be_continued_by_provider_is_not_counted_as_turn(start, reason):
     recorder = start()
     run(
         recorder,
@@ -246,7 +246,7 @@ def test_an_answer_that_a_service_will_finish_is_no_turn(start, reason):
     assert recorder.load().turns == 1
 
 
-def test_a_deferred_call_that_was_passed_over_never_ran():
+def test_deferred_call_followed_by_prompt_gets_not_run_result():
     loaded = replay(chain(asks("a", "b"), deferred("a", "b"), started("a"), user_text("well")))
 
     _, begun, waiting, _ = loaded.messages
@@ -256,7 +256,7 @@ def test_a_deferred_call_that_was_passed_over_never_ran():
     assert waiting.is_error
 
 
-def test_a66_two_runs_and_a_compaction_are_numbered_without_gaps(start, store):
+def test_a66_records_of_two_runs_and_a_compaction_have_consecutive_numbers(start, store):
     recorder = start()
     run(recorder, user_text("one"), assistant_text("two", ONE))
     recorder.note_compaction(compaction(0, 2))
@@ -312,7 +312,7 @@ for line in sys.stdin:
     assert found == ["one", "two", "three"]
 
 
-def test_events_of_a_torn_journal_are_those_that_are_whole(start, store):
+def test_events_since_returns_only_complete_records_of_torn_journal(start, store):
     recorder = start()
     run(recorder, user_text("one"))
     recorder.close()
@@ -325,7 +325,7 @@ def test_events_of_a_torn_journal_are_those_that_are_whole(start, store):
         store.events_since("unknown", 0)
 
 
-def test_readers_that_know_no_such_record_pass_it_over():
+def test_replay_skips_malformed_compaction_and_context_records():
     records = chain(user_text("one"), ("compaction", {"odd": 1}), ("context", {"messages": 3}))
 
     assert replay(records).messages == (user_text("one"),)

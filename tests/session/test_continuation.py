@@ -52,7 +52,7 @@ def error_of(records, found=None):
     return str(caught.value)
 
 
-def test_a_continuation_tells_what_waits_and_what_is_done():
+def test_continuation_lists_waiting_and_completed_calls():
     assert continuation().as_json() == {
         "v": 1,
         "session_id": "s",
@@ -76,7 +76,7 @@ def test_a_continuation_tells_what_waits_and_what_is_done():
     }
 
 
-def test_what_is_written_is_read_again(tmp_path):
+def test_saved_continuation_is_loaded_unchanged_and_is_private(tmp_path):
     path = save_continuation(continuation().as_json(), tmp_path / "continuations")
 
     assert load_continuation(path) == continuation()
@@ -85,26 +85,26 @@ def test_what_is_written_is_read_again(tmp_path):
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
 
 
-def test_each_pause_has_a_file_of_its_own(tmp_path):
+def test_each_pause_writes_its_own_continuation_file(tmp_path):
     first, second = (save_continuation(continuation().as_json(), tmp_path) for _ in range(2))
 
     assert first != second
     assert sorted(tmp_path.iterdir()) == sorted([first, second])
 
 
-def test_a_folder_that_cannot_be_written_is_told(tmp_path):
+def test_unwritable_continuation_folder_is_reported(tmp_path):
     (tmp_path / "file").write_text("")
 
     with pytest.raises(SessionError, match="Can't write the continuation"):
         save_continuation(continuation().as_json(), tmp_path / "file")
 
 
-def test_a_session_that_waits_for_nothing_has_no_continuation():
+def test_session_without_waiting_call_has_no_continuation():
     with pytest.raises(SessionError, match="waits for no decision"):
         continuation_of(chain(user_text("go")), session_id="s", project="p")
 
 
-def test_a_history_in_memory_has_one_too():
+def test_in_memory_history_with_waiting_call_has_continuation():
     found = continuation_at([user_text("go"), BATCH, answer("a")], session_id="thread", turn=3)
 
     assert (found.session_id, found.turn, found.awaiting) == ("thread", 3, "b")
@@ -114,7 +114,7 @@ def test_a_history_in_memory_has_one_too():
     assert continuation_at([]) is None
 
 
-def test_it_fits_as_long_as_nothing_was_said_or_run():
+def test_continuation_stays_valid_after_records_without_messages_or_calls():
     quiet = [
         ("mode", {"mode": "plan"}),
         ("model", {"model": "a/b"}),
@@ -139,7 +139,7 @@ def test_it_fits_as_long_as_nothing_was_said_or_run():
     ],
     ids=["prompt", "passed over", "the same id again", "branch", "context"],
 )
-def test_it_is_stale_once_the_session_went_on(later):
+def test_continuation_is_stale_after_new_prompt_branch_or_context(later):
     assert "stale" in error_of(paused(*later))
 
 
@@ -148,11 +148,11 @@ def test_it_is_stale_once_the_session_went_on(later):
     [(started("b"),), (started("b"), answer("b")), (answer("b"), deferred("c"))],
     ids=["begun", "answered", "waiting for the next"],
 )
-def test_it_can_be_used_once(later):
+def test_continuation_can_be_used_only_once(later):
     assert "used already: 'bash: make b'" in error_of(paused(*later))
 
 
-def test_a_call_that_somebody_changed_in_the_file_is_not_run():
+def test_continuation_with_changed_call_arguments_is_rejected():
     calls = [dict(call) for call in continuation().calls]
     calls[1]["args"] = {"command": "rm -rf ~"}
 
@@ -172,12 +172,12 @@ def test_a_call_that_somebody_changed_in_the_file_is_not_run():
     ],
     ids=lambda changed: next(iter(changed)),
 )
-def test_nothing_that_somebody_decides_by_can_be_changed(changed):
+def test_continuation_with_any_changed_field_is_rejected(changed):
     assert "does not fit" in error_of(paused(), replace(continuation(), **changed))
 
 
 @pytest.mark.parametrize("call", ["a", "b", "c"])
-def test_a_title_that_somebody_changed_in_the_file_is_refused(call):
+def test_continuation_with_changed_call_title_is_rejected(call):
     calls = [
         {**one, "title": "bash: git status"} if one["id"] == call else one
         for one in continuation().calls
@@ -186,8 +186,8 @@ def test_a_title_that_somebody_changed_in_the_file_is_refused(call):
     assert "does not fit" in error_of(paused(), replace(continuation(), calls=tuple(calls)))
 
 
-def fed(*files):
-    """A session with a waiting command that has input; `files` of the decision, if any."""
+def session_with_input(*files):
+    """A session with a waiting command that has input; `files` come from its decision, if any."""
     arguments = {"input": "yes", "command": "make a"}
     asks = AssistantMessage(
         content=(ToolCallBlock(id="a", name="bash", arguments=arguments),), stop_reason="toolUse"
@@ -197,64 +197,72 @@ def fed(*files):
     return chain(("session", {"cwd": "/w"}), user_text("go"), asks, ("decision", decision), waits)
 
 
-def titled(records, title):
+def continuation_with_title(records, title):
     found = continuation_of(records, session_id="s", project="p-1")
     return replace(found, calls=tuple({**call, "title": title} for call in found.calls))
 
 
-def test_a_title_of_an_earlier_version_fits():
+def test_call_title_written_by_earlier_version_is_accepted():
     for title in ("bash: make a", "bash: yes"):
-        check_continuation(titled(fed(), title), fed())
-    assert "does not fit" in error_of(fed(), titled(fed(), "bash: ls"))
+        check_continuation(
+            continuation_with_title(session_with_input(), title), session_with_input()
+        )
+    assert "does not fit" in error_of(
+        session_with_input(), continuation_with_title(session_with_input(), "bash: ls")
+    )
 
 
-def test_a_title_of_an_earlier_version_does_not_fit_a_wait_of_this_one():
-    check_continuation(titled(fed({}), "bash: make a"), fed({}))
-    assert "does not fit" in error_of(fed({}), titled(fed({}), "bash: yes"))
+def test_call_title_of_earlier_version_is_rejected_for_decision_of_this_version():
+    check_continuation(
+        continuation_with_title(session_with_input({}), "bash: make a"), session_with_input({})
+    )
+    assert "does not fit" in error_of(
+        session_with_input({}), continuation_with_title(session_with_input({}), "bash: yes")
+    )
 
 
 @pytest.mark.parametrize("place", ["top", "call", "usage"])
-def test_a_member_that_dirge_did_not_write_is_refused(tmp_path, place):
+def test_continuation_with_unknown_key_is_rejected(tmp_path, place):
     whole = continuation().as_json()
     inner = {"top": whole, "call": whole["calls"][1], "usage": whole["usage"]}[place]
     inner["label"] = "git status"
 
-    assert "dirge did not write" in unusable(tmp_path, json.dumps(whole).encode())
+    assert "dirge did not write" in load_error(tmp_path, json.dumps(whole).encode())
 
 
-def test_a_member_that_stands_there_twice_is_refused(tmp_path):
+def test_continuation_with_duplicate_key_is_rejected(tmp_path):
     text = json.dumps(continuation().as_json())
 
     doubled = text.replace(
         '"title": "bash: make b"', '"title": "git status", "title": "bash: make b"'
     )
 
-    assert "duplicate key" in unusable(tmp_path, doubled.encode())
+    assert "duplicate key" in load_error(tmp_path, doubled.encode())
 
 
-def test_another_call_cannot_be_let_through():
+def test_continuation_cannot_approve_a_different_call():
     assert "does not fit" in error_of(paused(), replace(continuation(), awaiting="c"))
     with pytest.raises(SessionError, match="'b', not about 'c'"):
         check_call(continuation(), "c")
 
 
-def test_a_session_without_open_calls_fits_no_continuation():
+def test_continuation_is_rejected_when_session_has_no_open_calls():
     assert "does not fit" in error_of(chain(user_text("go")))
 
 
 @pytest.mark.parametrize("version", [0, 2, 99])
-def test_another_format_is_refused(version):
+def test_continuation_of_another_format_version_is_rejected(version):
     with pytest.raises(SessionError, match=f"format {version}"):
         parse_continuation({**continuation().as_json(), "v": version})
 
 
 @pytest.mark.parametrize("name", ["../../x", "", "a/b", ".."])
-def test_a_session_id_that_is_a_path_is_refused(name):
+def test_continuation_with_path_as_session_id_is_rejected(name):
     with pytest.raises(SessionError, match="is not a valid session id"):
         parse_continuation({**continuation().as_json(), "session_id": name})
 
 
-def unusable(tmp_path, content):
+def load_error(tmp_path, content):
     path = tmp_path / "c.json"
     path.write_bytes(content)
     with pytest.raises(SessionError) as caught:
@@ -265,26 +273,26 @@ def unusable(tmp_path, content):
 
 
 @pytest.mark.parametrize("content", [b"", b"\0\xff", b"[]", b'{"v":"1"}', b"[" * 100_000, b"null"])
-def test_garbage_is_told(tmp_path, content):
-    assert "cannot be used" in unusable(tmp_path, content)
+def test_continuation_file_with_garbage_is_rejected(tmp_path, content):
+    assert "cannot be used" in load_error(tmp_path, content)
 
 
 @pytest.mark.parametrize("name", ["session_id", "journal_seq", "calls", "awaiting", "completed"])
-def test_a_missing_member_is_told(tmp_path, name):
+def test_missing_key_of_continuation_is_named_in_error(tmp_path, name):
     whole = continuation().as_json()
     del whole[name]
 
-    assert name in unusable(tmp_path, json.dumps(whole).encode())
+    assert name in load_error(tmp_path, json.dumps(whole).encode())
 
 
 @given(st.integers(0, 400))
-def test_a_file_that_was_cut_off_is_never_used(tmp_path_factory, length):
+def test_truncated_continuation_file_is_rejected(tmp_path_factory, length):
     content = json.dumps(continuation().as_json()).encode()
-    assert "cannot be used" in unusable(tmp_path_factory.mktemp("cut"), content[:length])
+    assert "cannot be used" in load_error(tmp_path_factory.mktemp("cut"), content[:length])
 
 
 @given(st.recursive(st.none() | st.integers() | st.text(max_size=3), st.lists, max_leaves=3))
-def test_whatever_stands_in_a_member_it_is_told_in_words(value):
+def test_invalid_value_of_any_continuation_key_raises_error_with_message(value):
     for name in continuation().as_json():
         broken = {**continuation().as_json(), name: value}
         try:
@@ -293,7 +301,7 @@ def test_whatever_stands_in_a_member_it_is_told_in_words(value):
             assert str(error)
 
 
-def test_what_is_no_file_is_told_at_once(tmp_path):
+def test_pipe_folder_or_missing_continuation_file_is_rejected_without_blocking(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "link").symlink_to(tmp_path / "nowhere")
 
@@ -302,7 +310,7 @@ def test_what_is_no_file_is_told_at_once(tmp_path):
             load_continuation(tmp_path / name)
 
 
-def test_a_file_of_another_user_is_refused(tmp_path, monkeypatch):
+def test_continuation_file_of_another_user_is_rejected(tmp_path, monkeypatch):
     path = save_continuation(continuation().as_json(), tmp_path)
     us = os.geteuid()
     monkeypatch.setattr(os, "geteuid", lambda: us + 1)
@@ -322,11 +330,11 @@ def test_a_file_of_another_user_is_refused(tmp_path, monkeypatch):
         ({"command": "x" * 200}, "bash: " + "x" * 73 + "…"),
     ],
 )
-def test_a_call_has_a_title_of_one_line(arguments, title):
+def test_call_title_is_one_line(arguments, title):
     assert title_of_call(ToolCallBlock(id="c", name="bash", arguments=arguments)) == title
 
 
-def test_the_store_keeps_continuations_beside_the_sessions(store, tmp_path):
+def test_store_saves_continuations_beside_sessions(store, tmp_path):
     journal = store.create("s")
     for record in paused()[1:]:
         journal.append(record.type, record.data)

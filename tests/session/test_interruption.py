@@ -26,7 +26,7 @@ def states(*script):
     return found and [(one.call.id, one.state, one.chosen) for one in found.calls]
 
 
-def test_open_calls_say_how_far_they_came():
+def test_open_calls_of_killed_run_have_state_unknown_reads_or_not_started():
     records = chain(RUN, user_text("go"), asks("a", "b", "c"), started("a"), READING)
 
     loaded = replay(records)
@@ -41,7 +41,7 @@ def test_open_calls_say_how_far_they_came():
     assert (loaded.healed, loaded.notices) == ((), ())
 
 
-def test_a_result_that_was_kept_is_reused_where_its_call_stands():
+def test_recorded_tool_result_is_reused_for_its_call_after_kill():
     loaded = replay(chain(RUN, asks("a", "b", "c"), started("b"), finished("b"), finished("c")))
 
     assert [message.text for message in loaded.messages[1:]] == ["kept", "kept"]
@@ -53,7 +53,7 @@ def test_a_result_that_was_kept_is_reused_where_its_call_stands():
     "result",
     [None, {}, encode_message(user_text("no result")), encode_message(answer("other"))],
 )
-def test_what_is_no_result_of_the_call_is_not_reused(result):
+def test_tool_finished_record_without_matching_result_is_not_reused(result):
     broken = ("tool_finished", {"call_id": "a", "result": result})
 
     assert states(RUN, asks("a"), started("a"), broken) == [("a", "unknown", None)]
@@ -68,7 +68,7 @@ def test_what_is_no_result_of_the_call_is_not_reused(result):
         [RUN, user_text("go"), END, ("run_start", {"run_id": "r"})],
     ],
 )
-def test_a_run_that_was_cut_between_calls_is_interrupted_too(cut):
+def test_run_killed_between_tool_calls_is_interrupted(cut):
     assert states(*cut) == []
 
 
@@ -86,17 +86,17 @@ def test_a_run_that_was_cut_between_calls_is_interrupted_too(cut):
         [RUN, asks("a", "b"), deferred("a", "b"), END, RUN],
     ],
 )
-def test_nothing_was_cut_off(whole):
+def test_finished_waiting_or_moved_run_is_not_interrupted(whole):
     assert states(*whole) is None
 
 
-def test_putting_the_files_back_leaves_what_was_cut_off_as_it_is():
+def test_rewinding_only_files_keeps_run_interrupted():
     cut = [RUN, asks("a"), started("a"), ("move", {"what": "files"})]
 
     assert states(*cut) == [("a", "unknown", None)]
 
 
-def test_calls_beside_one_that_was_decided_are_carried_on_with_it():
+def test_calls_deferred_with_a_decided_call_are_part_of_interruption():
     waiting = [RUN, asks("a", "b"), deferred("a", "b"), END, RUN]
 
     assert states(*waiting, started("a")) == [
@@ -106,7 +106,7 @@ def test_calls_beside_one_that_was_decided_are_carried_on_with_it():
     assert states(*waiting, started("a"), answer("a")) == [("b", "not_started", None)]
 
 
-def test_a_choice_holds_until_the_call_runs_again():
+def test_interruption_choice_applies_until_call_runs_again():
     cut = [RUN, asks("a", "b"), started("a"), started("b")]
 
     assert states(*cut, chose(a="again", b="done")) == [
@@ -123,13 +123,13 @@ def test_a_choice_holds_until_the_call_runs_again():
     ]
 
 
-def test_a_choice_about_an_earlier_answer_says_nothing_about_the_same_id():
+def test_interruption_choice_does_not_apply_to_later_call_with_same_id():
     script = [RUN, asks("a"), started("a"), chose(a="done"), answer("a")]
 
     assert states(*script, asks("a"), started("a")) == [("a", "unknown", None)]
 
 
-def test_what_another_session_left_open_is_not_carried_on_in_its_fork():
+def test_open_calls_of_original_session_are_closed_in_its_fork():
     origin = ("session", {"forked_from": "s", "forked_at": "r3"})
     loaded = replay(chain(origin, RUN, asks("a"), started("a"), ("notice", {"content": "fork"})))
 
@@ -137,13 +137,13 @@ def test_what_another_session_left_open_is_not_carried_on_in_its_fork():
     assert [healing.result.tool_call_id for healing in loaded.healed] == ["a"]
 
 
-def test_a_fork_has_runs_of_its_own():
+def test_run_killed_in_fork_is_interrupted():
     origin = ("session", {"forked_from": "s", "forked_at": "r2"})
 
     assert states(origin, RUN, user_text("go"), RUN, asks("a")) == [("a", "not_started", None)]
 
 
-def test_the_unknown_and_the_undecided_are_told_apart():
+def test_undecided_calls_are_unknown_calls_without_choice():
     loaded = replay(chain(RUN, asks("a", "b"), started("a"), started("b"), chose(a="done")))
     interruption = loaded.interruption
 
@@ -152,7 +152,7 @@ def test_the_unknown_and_the_undecided_are_told_apart():
     assert [one.call.id for one in interruption.undecided] == ["b"]
 
 
-def test_a_compaction_made_while_calls_are_open_is_about_the_same_messages_later():
+def test_compaction_recorded_while_calls_are_open_stays_valid_after_results():
     compaction = ("compaction", {"messages": 2, "compaction": {"last": 1}})
     cut = [RUN, user_text("go"), asks("a"), started("a"), compaction]
     gone_on = [*cut, answer("a"), user_text("on")]

@@ -1,7 +1,7 @@
 """Runs killed after any record, repeatedly: each call is answered once, none runs twice.
 
-A life is a conversation with real parts in front of a scripted model. It is cut by cutting its
-journal; what its tools had done by then is told by how long the journal was when they did it.
+Each process runs a real conversation with a scripted model. A kill is simulated by truncating the
+journal; tools record the length of the journal when they ran, so that lost work is known.
 """
 
 import asyncio
@@ -36,7 +36,7 @@ KINDS = {"look": "read", "press": "other"}
 
 @dataclass(frozen=True)
 class Wanted:
-    """A call of the only answer: its tool, and how long it takes."""
+    """A tool call the model makes: its tool, and how long it takes."""
 
     tool: str
     breaths: int
@@ -107,7 +107,7 @@ class SessionProcess:
         )
 
     def cut(self, at: float) -> None:
-        """Kill it after one of its records, the prompt's at the earliest."""
+        """Truncate the journal after one of its records, the prompt's at the earliest."""
         records = read_journal(self.journal).records
         prompt = next(n for n, record in enumerate(records) if record.type == "message") + 1
         first = max(prompt, self.begun_at)
@@ -142,10 +142,10 @@ def result_text(encoded: dict[str, Any]) -> str:
     return message.text
 
 
-async def carried_on(
+async def continue_interrupted_run(
     life: SessionProcess, choices: Sequence[CallChoice]
 ) -> tuple[Conversation, InterruptedRun | None, set[str]]:
-    """The conversation at its end, at its start, and the calls that had to run again."""
+    """The closed conversation, its interruption at the start, and the calls chosen to run again."""
     conversation = life.open()
     interruption = conversation.interruption
     again: set[str] = set()
@@ -161,7 +161,7 @@ async def carried_on(
     return conversation, interruption, again
 
 
-async def lives(
+async def run_with_kills(
     base: Path,
     calls: Sequence[Wanted],
     is_sequential: bool,
@@ -180,7 +180,7 @@ async def lives(
             pressed[call_id] = pressed.get(call_id, 0) + 1
         results, begun, chosen = known(life.journal)
         life = SessionProcess(base, calls, is_sequential, begun_at=life.length)
-        conversation, interruption, again = await carried_on(life, choices)
+        conversation, interruption, again = await continue_interrupted_run(life, choices)
         ran = [call_id for call_id, _ in life.acts]
         if interruption is None:
             assert not ran
@@ -209,10 +209,10 @@ def check_answers(
 ) -> None:
     """Check that each call has one answer, in the order of the calls, stored as sent."""
     assert_balanced(conversation.messages)
-    told = {
+    results_by_call = {
         m.tool_call_id: m.text for m in conversation.messages if isinstance(m, ToolResultMessage)
     }
-    assert {call_id: told[call_id] for call_id in results} == results
+    assert {call_id: results_by_call[call_id] for call_id in results} == results
     sent = [m.tool_call_id for m in model.seen[-1].messages if isinstance(m, ToolResultMessage)]
     assert sent == sorted(sent)
     assert normalize_history(conversation.messages).closed == 0
@@ -227,11 +227,11 @@ def check_answers(
     cuts=st.lists(st.floats(0, 1), min_size=1, max_size=3),
     choices=st.lists(st.sampled_from(["inspect", "done", "again"]), min_size=1, max_size=3),
 )
-def test_every_call_is_answered_once_and_nothing_runs_again_by_itself(
+def test_after_repeated_kills_each_call_has_one_result_and_none_reruns_unasked(
     calls: Sequence[Wanted],
     is_sequential: bool,
     cuts: Sequence[float],
     choices: Sequence[CallChoice],
 ) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        asyncio.run(lives(Path(folder), calls, is_sequential, cuts, choices))
+        asyncio.run(run_with_kills(Path(folder), calls, is_sequential, cuts, choices))

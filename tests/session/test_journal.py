@@ -42,7 +42,7 @@ def types_in(path):
     return [record.type for record in read_journal(path).records]
 
 
-def test_records_come_back_in_order_each_behind_the_one_before(path):
+def test_journal_records_are_read_in_order_with_previous_record_as_parent(path):
     write(path, "a", "b")
     write(path, "c")
 
@@ -53,7 +53,7 @@ def test_records_come_back_in_order_each_behind_the_one_before(path):
     assert [r.parent for r in records] == [None, *(r.id for r in records[:-1])]
 
 
-def test_the_header_comes_first_with_id_and_time(path):
+def test_journal_starts_with_header_holding_id_and_creation_time(path):
     journal = Journal(path, header={"cwd": "/here"}, clock=lambda: 0.0)
     journal.append("a", None)
     journal.close()
@@ -63,7 +63,7 @@ def test_the_header_comes_first_with_id_and_time(path):
     assert header.data == {"id": "s", "created": "1970-01-01T00:00:00.000Z", "cwd": "/here"}
 
 
-def test_only_the_owner_may_read_a_journal(path):
+def test_journal_and_lock_file_are_readable_only_by_owner(path):
     journal = Journal(path)
     journal.append("a", None)
 
@@ -73,13 +73,13 @@ def test_only_the_owner_may_read_a_journal(path):
     assert modes == [0o600, 0o600]
 
 
-def test_a_journal_without_records_leaves_nothing_behind(path):
+def test_journal_without_records_creates_no_file(path):
     Journal(path).close()
 
     assert os.listdir(path.parent) == []
 
 
-def test_a_torn_end_is_kept_aside_told_once_and_cut_off(path):
+def test_torn_last_record_is_saved_to_damaged_file_reported_once_and_removed(path):
     # G03
     write(path, "a", "b")
     whole = path.read_bytes()
@@ -97,7 +97,7 @@ def test_a_torn_end_is_kept_aside_told_once_and_cut_off(path):
     assert path.with_suffix(".damaged").read_bytes().removesuffix(b"\n") in whole
 
 
-def test_an_end_that_lacks_only_its_line_end_is_no_damage(path):
+def test_missing_final_newline_of_journal_is_not_damage(path):
     write(path, "a")
     path.write_bytes(path.read_bytes().rstrip(b"\n"))
 
@@ -110,7 +110,7 @@ def test_an_end_that_lacks_only_its_line_end_is_no_damage(path):
     assert path.read_bytes().count(b"\n") == 3
 
 
-def test_a_cut_at_any_byte_loses_only_the_record_that_was_cut(path):
+def test_journal_truncated_at_any_byte_loses_only_the_cut_record(path):
     write(path, "a", "b", "c")
     whole = path.read_bytes()
     ends = [place for place, byte in enumerate(whole) if byte == 10]
@@ -125,7 +125,7 @@ def test_a_cut_at_any_byte_loses_only_the_record_that_was_cut(path):
         assert types_in(path) == [*(kept or ["session"]), "next"]
 
 
-def test_glued_records_are_told_apart(path):
+def test_records_joined_on_one_line_are_read_separately(path):
     write(path, "a", "b")
     first, second, third = path.read_bytes().splitlines()
     torn = b'{"v":1,"seq":9,"ts":"2026'
@@ -136,7 +136,7 @@ def test_glued_records_are_told_apart(path):
     assert read_journal(path).damage == [torn, b"\0\0\0"]
 
 
-def test_nul_bytes_in_the_middle_cost_only_what_they_cover(path):
+def test_nul_bytes_in_journal_lose_only_the_overwritten_records(path):
     write(path, "a", "b", "c")
     lines = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(lines[0] + lines[1] + b"\0" * len(lines[2]) + lines[3])
@@ -148,7 +148,7 @@ def test_nul_bytes_in_the_middle_cost_only_what_they_cover(path):
     assert len(journal.notices) == 1
 
 
-def test_a_file_of_nothing_but_nul_bytes_becomes_a_session_again(path):
+def test_journal_of_only_nul_bytes_can_be_written_again(path):
     path.write_bytes(b"\0" * 4096)
 
     write(path, "a")
@@ -156,7 +156,7 @@ def test_a_file_of_nothing_but_nul_bytes_becomes_a_session_again(path):
     assert types_in(path) == ["session", "a"]
 
 
-def test_a_record_written_twice_counts_once(path):
+def test_duplicate_record_is_read_once(path):
     write(path, "a", "b")
     lines = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(b"".join([*lines, lines[1]]))
@@ -165,7 +165,7 @@ def test_a_record_written_twice_counts_once(path):
     assert read_journal(path).damage == []
 
 
-def test_of_two_records_with_one_number_the_second_is_kept_aside(path):
+def test_second_record_with_same_number_is_reported_as_damage(path):
     write(path, "a")
     other = encode(Record(seq=2, ts="t", type="z", id="other", parent=None, data=None))
     path.write_bytes(path.read_bytes() + other)
@@ -176,7 +176,7 @@ def test_of_two_records_with_one_number_the_second_is_kept_aside(path):
     assert found.damage == [other.rstrip(b"\n")]
 
 
-def test_a_journal_of_a_newer_format_is_only_read(path):
+def test_journal_of_newer_format_is_read_only(path):
     write(path, "a")
     newer = encode(Record(v=2, seq=3, ts="t", type="z", id="n", parent=None, data=None))
     path.write_bytes(path.read_bytes() + newer + b"torn")
@@ -192,7 +192,7 @@ def test_a_journal_of_a_newer_format_is_only_read(path):
     assert path.read_bytes() == before
 
 
-def test_a_second_writer_is_told_who_is_first(path):
+def test_second_journal_writer_gets_error_with_process_id_of_first(path):
     # G05
     journal = Journal(path)
 
@@ -204,7 +204,7 @@ def test_a_second_writer_is_told_who_is_first(path):
     Journal(path).close()
 
 
-def test_a_full_disk_changes_nothing(path):
+def test_append_on_full_disk_fails_and_leaves_journal_unchanged(path):
     journal = Journal(path)
     journal.append("a", None)
     before = path.read_bytes()
@@ -221,7 +221,7 @@ def test_a_full_disk_changes_nothing(path):
     assert types_in(path) == ["session", "a", "c"]
 
 
-def test_a_disk_full_from_the_start_leaves_nothing_behind(path):
+def test_new_journal_on_full_disk_leaves_no_file(path):
     with disk_full_at(0):
         journal = Journal(path)
         with pytest.raises(SessionError):
@@ -231,7 +231,7 @@ def test_a_disk_full_from_the_start_leaves_nothing_behind(path):
     assert os.listdir(path.parent) == []
 
 
-def test_a_deleted_journal_is_not_written_to(path):
+def test_append_to_deleted_journal_fails(path):
     journal = Journal(path)
     journal.append("a", None)
     path.unlink()
@@ -242,7 +242,7 @@ def test_a_deleted_journal_is_not_written_to(path):
 
 
 @pytest.mark.parametrize("kind", ["link", "folder", "pipe"])
-def test_what_is_no_regular_file_is_neither_opened_nor_removed(path, kind):
+def test_journal_path_that_is_no_regular_file_is_rejected_and_not_removed(path, kind):
     target = path.with_name("elsewhere")
     target.write_bytes(b"")
     if kind == "link":
@@ -260,7 +260,7 @@ def test_what_is_no_regular_file_is_neither_opened_nor_removed(path, kind):
     assert os.path.lexists(path)
 
 
-def test_a_closed_journal_refuses_records(path):
+def test_append_to_closed_journal_fails(path):
     journal = Journal(path)
     journal.close()
     journal.close()
@@ -269,7 +269,7 @@ def test_a_closed_journal_refuses_records(path):
         journal.append("a", None)
 
 
-def test_order_is_by_number_when_the_clock_jumps(path):
+def test_records_are_ordered_by_number_when_clock_jumps(path):
     moments = iter([1e9, 1e9, 1e9 + 3600, 0.0, 2**31 + 1.0])
     journal = Journal(path, clock=lambda: next(moments))
     for type_name in "abcd":
@@ -279,7 +279,7 @@ def test_order_is_by_number_when_the_clock_jumps(path):
     assert types_in(path) == ["session", "a", "b", "c", "d"]
 
 
-def test_a_signal_in_the_middle_of_a_write_loses_nothing(path):
+def test_signal_during_journal_write_loses_no_record(path):
     class Interrupted(Exception):
         pass
 
@@ -331,7 +331,7 @@ print(len(loaded.messages), resident_mb() - before)
 """
 
 
-def test_a_session_of_27_mb_opens_without_filling_the_memory(path):
+def test_session_of_27_mb_loads_with_less_than_150_mb_memory(path):
     message = encode_message(UserMessage(content=(TextBlock("lorem é ipsum " * 380),)))
     lines, parent = [], None
     for seq in range(1, 5001):

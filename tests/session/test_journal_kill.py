@@ -58,7 +58,7 @@ def run_until_killed(base, moments):
     return (heard.decode() + rest).splitlines()
 
 
-def test_a_killed_process_loses_nothing_it_had_committed(tmp_path):
+def test_killed_process_loses_no_committed_record(tmp_path):
     moments = random.Random(7)
     store = Store(tmp_path / "state", tmp_path)
     committed: set[str] = set()
@@ -85,7 +85,7 @@ def test_a_killed_process_loses_nothing_it_had_committed(tmp_path):
     assert set(effects) <= set(started)
 
 
-def test_of_many_processes_exactly_one_writes(tmp_path, count=6):
+def test_only_one_of_several_processes_can_write_journal(tmp_path, count=6):
     # G05
     path = tmp_path / "s.jsonl"
     children = [start_child(write, path) for _ in range(count)]
@@ -101,7 +101,7 @@ def test_of_many_processes_exactly_one_writes(tmp_path, count=6):
     assert found.damage == []
 
 
-def test_a_killed_writer_does_not_keep_others_out(tmp_path):
+def test_lock_of_killed_writer_does_not_block_next_writer(tmp_path):
     path = tmp_path / "s.jsonl"
     for _ in range(3):
         child = start_child(write, path)

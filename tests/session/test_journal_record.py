@@ -31,12 +31,12 @@ def stored(data):
 
 
 @given(json_values)
-def test_every_json_value_comes_back_as_it_was(data):
+def test_any_json_value_survives_encoding_and_decoding(data):
     assert stored(data) == data
 
 
 @given(json_values)
-def test_only_an_envelope_begins_and_ends_like_a_record(data):
+def test_record_envelope_markers_never_appear_inside_record_data(data):
     line = encode(record_of([data, '{"v":1,"seq":', {"v": 1, "seq": 2, "crc": "00000000"}]))
 
     assert line.count(b'{"v":1,"seq":') == 1
@@ -44,14 +44,14 @@ def test_only_an_envelope_begins_and_ends_like_a_record(data):
     assert line.count(b"\n") == 1
 
 
-def test_the_checksum_is_crc32_of_the_line_without_the_crc_member():
+def test_record_checksum_is_crc32_of_line_without_crc_member():
     line = encode(record_of({"a": "é"}))
 
     body = line[: line.index(b',"crc":"')] + b"}"
     assert json.loads(line)["crc"] == f"{zlib.crc32(body):08x}"
 
 
-def test_a_line_is_strict_json():
+def test_encoded_record_is_strict_json_without_nan_or_infinity():
     def refuse(word):
         raise AssertionError(word)
 
@@ -60,7 +60,7 @@ def test_a_line_is_strict_json():
     assert json.loads(line, parse_constant=refuse)["data"] == {"n": None, "i": [None, None]}
 
 
-def test_what_json_cannot_say_is_stored_as_the_nearest_thing():
+def test_values_json_cannot_represent_are_stored_as_nearest_json_value():
     circular: list[object] = []
     circular.append(circular)
     odd = {
@@ -81,12 +81,12 @@ def test_what_json_cannot_say_is_stored_as_the_nearest_thing():
     assert "nested too deeply" in json.dumps(stored(circular))
 
 
-def test_half_a_surrogate_pair_comes_back_unharmed():
+def test_lone_surrogate_survives_encoding_and_decoding():
     assert stored({"text": "cut \ud83d", "whole": "😀"}) == {"text": "cut \ud83d", "whole": "😀"}
 
 
 @given(st.data())
-def test_a_changed_byte_is_noticed(data):
+def test_record_with_a_changed_byte_is_rejected(data):
     line = encode(record_of({"text": "some text"})).removesuffix(b"\n")
     place = data.draw(st.integers(0, len(line) - 1))
     other = data.draw(st.integers(1, 255))
@@ -94,13 +94,13 @@ def test_a_changed_byte_is_noticed(data):
     assert decode(line[:place] + bytes([line[place] ^ other]) + line[place + 1 :]) is None
 
 
-def test_members_of_a_later_writer_are_tolerated():
+def test_unknown_members_of_record_are_ignored():
     body = b'{"v":1,"seq":3,"ts":"t","type":"x","id":"a","parent":null,"data":1,"more":2'
     line = body + b',"crc":"%08x"}' % zlib.crc32(body + b"}")
 
     assert decode(line) == record_of(1, seq=3)
 
 
-def test_time_is_written_in_utc_to_the_millisecond():
+def test_timestamp_is_utc_with_milliseconds():
     assert timestamp(0.0) == "1970-01-01T00:00:00.000Z"
     assert timestamp(2**31 + 0.25) == "2038-01-19T03:14:08.250Z"

@@ -80,12 +80,12 @@ messages = st.one_of(
 
 
 @given(messages)
-def test_every_message_comes_back_as_it_was(message):
+def test_any_message_survives_encoding_and_decoding(message):
     assert decode_message(json.loads(json_text(encode_message(message)))) == message
 
 
 @given(messages)
-def test_unknown_members_and_blocks_are_skipped(message):
+def test_unknown_message_members_and_blocks_are_skipped(message):
     encoded = encode_message(message) | {"later": 1}
     if isinstance(encoded.get("content"), list):
         encoded["content"] = [
@@ -98,13 +98,13 @@ def test_unknown_members_and_blocks_are_skipped(message):
 
 
 @given(st.sampled_from(["user", "assistant", "toolResult", "tool", "system", "custom"]), plain)
-def test_members_of_a_wrong_type_never_stop_the_reading(role, value):
+def test_message_members_of_wrong_type_do_not_fail_decoding(role, value):
     names = ("content", "origin", "attached", "usage", "details", "stop_reason", "is_error", "kind")
 
     assert decode_message({"role": role, **dict.fromkeys(names, value)})
 
 
-def test_a_message_of_one_text_is_stored_as_its_text():
+def test_message_with_one_text_block_is_encoded_as_string():
     assert encode_message(user_text("hi", "steering")) == {
         "role": "user",
         "content": "hi",
@@ -112,7 +112,7 @@ def test_a_message_of_one_text_is_stored_as_its_text():
     }
 
 
-def test_the_old_role_tool_is_a_tool_result():
+def test_old_role_tool_is_decoded_as_tool_result():
     old = {"role": "tool", "tool_call_id": "c", "tool_name": "bash", "content": "out"}
 
     assert decode_message(old) == ToolResultMessage(
@@ -121,6 +121,6 @@ def test_the_old_role_tool_is_a_tool_result():
 
 
 @pytest.mark.parametrize("encoded", [None, [], "x", {}, {"role": []}, {"role": "oracle"}])
-def test_what_is_no_known_message_is_refused(encoded):
+def test_value_that_is_no_known_message_is_rejected(encoded):
     with pytest.raises(ValueError):
         decode_message(encoded)

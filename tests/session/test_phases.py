@@ -13,10 +13,10 @@ from dirge_py.types.messages import Usage
 from tests.support.project import ScriptedProject
 
 
-def records(*told: tuple[str, Any]) -> list[Record]:
+def records(*typed_data: tuple[str, Any]) -> list[Record]:
     return [
         Record(seq=n, ts="", type=kind, id=str(n), parent=str(n - 1) if n else None, data=data)
-        for n, (kind, data) in enumerate(told)
+        for n, (kind, data) in enumerate(typed_data)
     ]
 
 
@@ -27,7 +27,7 @@ def phase(name: str, step: int = 1) -> tuple[str, dict[str, Any]]:
 MESSAGE = ("message", {"role": "user", "content": []})
 
 
-def test_an_implementation_stands_before_its_messages_and_a_review_behind_them() -> None:
+def test_implement_phase_is_placed_before_its_messages_and_review_after_them() -> None:
     found = plan_events_in(
         records(
             MESSAGE,
@@ -42,7 +42,7 @@ def test_an_implementation_stands_before_its_messages_and_a_review_behind_them()
             phase("review", 2),
         )
     )
-    assert [(at, told.phase, told.step) for at, told in found] == [
+    assert [(at, typed_data.phase, typed_data.step) for at, typed_data in found] == [
         (1, "explore", 1),
         (1, "plan", 1),
         (1, "implement", 1),
@@ -52,7 +52,7 @@ def test_an_implementation_stands_before_its_messages_and_a_review_behind_them()
     ]
 
 
-async def test_what_was_told_is_found_as_it_was_told(home: Path) -> None:
+async def test_reported_plan_phase_and_evidence_are_read_back_unchanged(home: Path) -> None:
     project = ScriptedProject(home)
     ended = PlanPhase(
         phase="review",
@@ -101,8 +101,10 @@ JSON = st.recursive(
 
 
 @given(st.lists(st.tuples(st.sampled_from(["phase", "evidence", "context", "message"]), JSON)))
-def test_a_damaged_record_is_left_out_and_the_places_only_go_on(told: list[Any]) -> None:
-    found = plan_events_in(records(*told))
+def test_damaged_phase_records_are_left_out_and_positions_never_decrease(
+    typed_data: list[Any],
+) -> None:
+    found = plan_events_in(records(*typed_data))
     places = [at for at, _ in found]
     assert places == sorted(places)
     assert all(at >= 0 for at in places)

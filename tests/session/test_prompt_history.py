@@ -26,7 +26,7 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "state" / "typed" / "project" / "prompts.jsonl"
 
 
-def test_prompts_come_back_oldest_first_and_are_nobody_elses(path: Path):
+def test_prompt_history_loads_oldest_first_from_private_file(path: Path):
     PromptHistory(path).add("one\ntwo")
     PromptHistory(path).add("   ")
     PromptHistory(path).add("drei ✓")
@@ -35,7 +35,7 @@ def test_prompts_come_back_oldest_first_and_are_nobody_elses(path: Path):
     assert path.parent.stat().st_mode & 0o777 == 0o700
 
 
-def test_only_the_newest_are_loaded(path: Path):
+def test_only_newest_prompts_are_loaded(path: Path):
     history = PromptHistory(path)
     history.add("first")
     line = path.read_bytes()
@@ -45,12 +45,12 @@ def test_only_the_newest_are_loaded(path: Path):
     assert (len(loaded), loaded[-1]) == (MAX_PROMPTS, "last")
 
 
-def test_secrets_are_taken_out(path: Path):
+def test_secrets_are_redacted_in_prompt_history(path: Path):
     PromptHistory(path, lambda text: text.replace("hunter2", "[redacted]")).add("log in: hunter2")
     assert "hunter2" not in path.read_text()
 
 
-def test_two_processes_that_add_at_once_lose_nothing(path: Path):
+def test_two_processes_adding_prompts_at_once_lose_no_prompt(path: Path):
     count = 40
     started = [
         subprocess.Popen([sys.executable, "-c", _ADDS, str(path), name, str(count)])
@@ -62,9 +62,7 @@ def test_two_processes_that_add_at_once_lose_nothing(path: Path):
         assert [p for p in loaded if p.startswith(name)] == [f"{name} {n}" for n in range(count)]
 
 
-def test_a_file_that_grew_large_is_put_aside_and_still_read(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_large_history_file_is_rotated_and_still_read(path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(drafts, "MAX_HISTORY_BYTES", 1000)
     history = PromptHistory(path)
     for n in range(30):
@@ -75,7 +73,7 @@ def test_a_file_that_grew_large_is_put_aside_and_still_read(
     assert sum(file.stat().st_size for file in path.parent.iterdir()) <= 2000
 
 
-def test_a_prompt_behind_a_torn_line_is_kept(path: Path):
+def test_prompt_after_torn_line_is_loaded(path: Path):
     history = PromptHistory(path)
     history.add("one")
     path.write_bytes(path.read_bytes() + b'{"prompt": "to')
@@ -85,7 +83,7 @@ def test_a_prompt_behind_a_torn_line_is_kept(path: Path):
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(st.lists(st.binary(max_size=30), max_size=5))
-def test_no_damage_hides_the_other_prompts(path: Path, junk: list[bytes]):
+def test_damaged_lines_do_not_hide_other_prompts(path: Path, junk: list[bytes]):
     history = PromptHistory(path)
     path.unlink(missing_ok=True)
     history.add("one")
@@ -95,14 +93,14 @@ def test_no_damage_hides_the_other_prompts(path: Path, junk: list[bytes]):
     assert (loaded[0], loaded[-1]) == ("one", "two")
 
 
-def test_a_place_that_cannot_be_written_stops_nobody(tmp_path: Path):
+def test_unwritable_history_file_raises_no_error(tmp_path: Path):
     (tmp_path / "file").write_text("")
     history = PromptHistory(tmp_path / "file" / "prompts.jsonl")
     history.add("one")
     assert history.load() == []
 
 
-def test_a_link_is_not_followed(path: Path, tmp_path: Path):
+def test_symlinked_history_file_is_not_written_through(path: Path, tmp_path: Path):
     (tmp_path / "victim").write_text("")
     path.parent.mkdir(parents=True)
     path.symlink_to(tmp_path / "victim")
@@ -111,7 +109,9 @@ def test_a_link_is_not_followed(path: Path, tmp_path: Path):
 
 
 @given(st.text(alphabet=st.characters(), max_size=20))
-def test_whatever_was_typed_can_be_stored(tmp_path_factory: pytest.TempPathFactory, text: str):
+def test_any_typed_text_can_be_stored_in_prompt_history(
+    tmp_path_factory: pytest.TempPathFactory, text: str
+):
     history = PromptHistory(tmp_path_factory.mktemp("h") / "prompts.jsonl")
     history.add(text)
     kept = text.encode("utf-8", "replace").decode()

@@ -102,7 +102,7 @@ def full_disk(store):
     disk.free()
 
 
-def test_a_run_is_found_again_as_it_was(start, store):
+def test_recorded_run_is_loaded_with_messages_choices_grants_and_usage(start, store):
     # G01
     usage = Usage(input=3, output=4)
     messages = (user_text("go"), AssistantMessage(content=(TextBlock("gone"),), usage=usage))
@@ -135,7 +135,7 @@ def test_a_run_is_found_again_as_it_was(start, store):
     assert (loaded.description.title, loaded.notices, loaded.open_calls) == ("go", (), ())
 
 
-def test_every_step_is_a_record_behind_the_one_before(start, store):
+def test_each_event_is_recorded_with_previous_record_as_parent(start, store):
     recorder = start()
     recorder.note_model("work/big")
     recorder.sink(AgentStart(run_id="r1"))
@@ -157,7 +157,7 @@ def test_every_step_is_a_record_behind_the_one_before(start, store):
     }
 
 
-def test_a_session_in_which_nothing_was_said_leaves_nothing_behind(start, store):
+def test_session_without_messages_leaves_no_files(start, store):
     recorder = start()
     recorder.load()
     recorder.note_model("work/big")
@@ -169,7 +169,7 @@ def test_a_session_in_which_nothing_was_said_leaves_nothing_behind(start, store)
     assert list(store.folder.iterdir()) == []
 
 
-async def test_the_start_of_a_call_is_on_disk_before_it_runs(start, store):
+async def test_tool_call_start_is_on_disk_before_tool_runs(start, store):
     recorder = start()
     recorder.sink(MessageEnd(user_text("go")))
     recorder.sink(MessageEnd(asks("c")))
@@ -208,7 +208,7 @@ async def run_of(recorder, call_id):
     await recorder.interceptor(call_of("execute", call_id=call_id), proceed)
 
 
-async def test_s24_a_result_is_on_disk_while_other_calls_of_its_answer_run(start, store):
+async def test_s24_tool_result_is_on_disk_while_parallel_calls_still_run(start, store):
     recorder = start()
     recorder.sink(MessageEnd(user_text("go")))
     recorder.sink(MessageEnd(asks("a", "b")))
@@ -229,7 +229,7 @@ async def test_s24_a_result_is_on_disk_while_other_calls_of_its_answer_run(start
     assert resumed.load().reused == ()
 
 
-async def test_calls_that_run_one_by_one_are_recorded_once(start, store):
+async def test_sequential_tool_calls_write_no_tool_finished_record(start, store):
     recorder = start()
     recorder.sink(MessageEnd(user_text("go")))
     recorder.sink(MessageEnd(asks("a", "b")))
@@ -242,7 +242,7 @@ async def test_calls_that_run_one_by_one_are_recorded_once(start, store):
     assert "tool_finished" not in [record.type for record in stored(store)]
 
 
-def test_a_call_that_was_answered_without_running_is_not_asked_about_again(start):
+def test_denied_call_is_not_part_of_interruption_after_resume(start):
     recorder = start()
     recorder.sink(MessageEnd(user_text("go")))
     recorder.sink(MessageEnd(asks("a", "b")))
@@ -255,7 +255,7 @@ def test_a_call_that_was_answered_without_running_is_not_asked_about_again(start
     assert [one.call.id for one in loaded.interruption.calls] == ["b"]
 
 
-def test_a_call_that_waits_for_a_decision_has_no_result(start, store):
+def test_deferred_call_writes_no_tool_finished_record(start, store):
     recorder = start()
     recorder.sink(MessageEnd(user_text("go")))
     recorder.sink(MessageEnd(asks("a", "b")))
@@ -266,7 +266,7 @@ def test_a_call_that_waits_for_a_decision_has_no_result(start, store):
     assert "tool_finished" not in [record.type for record in stored(store)]
 
 
-def test_what_was_interrupted_is_known_until_the_conversation_goes_on(start):
+def test_interruption_is_kept_until_next_message(start):
     recorder = start()
     recorder.sink(AgentStart(run_id="r1"))
     recorder.sink(MessageEnd(user_text("go")))
@@ -280,7 +280,7 @@ def test_what_was_interrupted_is_known_until_the_conversation_goes_on(start):
     assert (found.run_id, resumed.interruption) == ("r1", None)
 
 
-async def test_no_secret_reaches_the_disk_in_a_result_that_is_kept(start, store):
+async def test_secrets_in_tool_finished_records_are_redacted(start, store):
     recorder = start(redact=lambda text: text.replace("sk-secret", "[key]"))
     recorder.sink(MessageEnd(user_text("go")))
     recorder.sink(MessageEnd(asks("a", "b")))
@@ -293,7 +293,7 @@ async def test_no_secret_reaches_the_disk_in_a_result_that_is_kept(start, store)
     assert start("s").load().messages[-1].text == "it is [key]"
 
 
-def test_deferred_calls_are_found_open_again(start):
+def test_deferred_calls_are_open_after_resume_until_their_result(start):
     recorder = start()
     recorder.sink(MessageEnd(user_text("go")))
     recorder.sink(MessageEnd(asks("c")))
@@ -308,7 +308,7 @@ def test_deferred_calls_are_found_open_again(start):
     assert resumed.load().open_calls == ()
 
 
-async def test_while_the_disk_is_full_only_reading_goes_on(start, notices, full_disk):
+async def test_full_disk_blocks_changing_tools_but_not_reading_tools(start, notices, full_disk):
     recorder = start()
     recorder.sink(MessageEnd(user_text("go")))
     full_disk.fill()
@@ -328,7 +328,7 @@ async def test_while_the_disk_is_full_only_reading_goes_on(start, notices, full_
     assert len(notices) == 1 and "cannot be saved" in notices[0]
 
 
-async def test_what_a_full_disk_refused_is_saved_later_in_order(
+async def test_records_refused_by_full_disk_are_saved_later_in_order(
     start, store, notices, full_disk, clock
 ):
     recorder = start()
@@ -352,7 +352,7 @@ async def test_what_a_full_disk_refused_is_saved_later_in_order(
     assert [r.ts[17:19] for r in records[-4:]] != [records[-1].ts[17:19]] * 4
 
 
-def test_closing_on_a_full_disk_says_once_what_is_lost(start, notices, full_disk):
+def test_closing_recorder_on_full_disk_reports_lost_records_once(start, notices, full_disk):
     recorder = start()
     recorder.sink(MessageEnd(user_text("one")))
     full_disk.fill()
@@ -365,7 +365,7 @@ def test_closing_on_a_full_disk_says_once_what_is_lost(start, notices, full_disk
     ]
 
 
-def test_what_is_told_after_the_end_is_no_trouble_with_the_disk(start, notices, store):
+def test_events_after_close_are_not_recorded_and_cause_no_disk_notice(start, notices, store):
     recorder = start()
     recorder.sink(MessageEnd(user_text("one")))
     recorder.close()
@@ -375,7 +375,7 @@ def test_what_is_told_after_the_end_is_no_trouble_with_the_disk(start, notices, 
     assert (notices, stored(store)) == ([], before)
 
 
-async def test_a_start_that_could_not_be_recorded_is_not_recorded_later(start, store, full_disk):
+async def test_unsaved_tool_started_record_is_not_written_later(start, store, full_disk):
     recorder = start()
     recorder.sink(MessageEnd(user_text("go")))
     full_disk.fill()
@@ -390,7 +390,7 @@ async def test_a_start_that_could_not_be_recorded_is_not_recorded_later(start, s
     assert "tool_started" not in [r.type for r in stored(store)]
 
 
-def test_an_event_that_cannot_be_recorded_does_not_stop_the_run(start, notices):
+def test_event_that_cannot_be_recorded_causes_notice_but_no_error(start, notices):
     recorder = start()
 
     recorder.sink(MessageEnd("no message at all"))
@@ -398,7 +398,7 @@ def test_an_event_that_cannot_be_recorded_does_not_stop_the_run(start, notices):
     assert len(notices) == 1 and "message_end" in notices[0]
 
 
-def test_a_payload_no_json_can_hold_is_recorded_nevertheless(start):
+def test_message_payload_json_cannot_represent_is_still_recorded(start):
     recorder = start()
     recorder.sink(MessageEnd(user_text("go")))
     recorder.sink(MessageEnd(CustomMessage(kind="k", payload={1: {2.5, 3.5}, "x": object})))
@@ -406,7 +406,7 @@ def test_a_payload_no_json_can_hold_is_recorded_nevertheless(start):
     assert recorder.load().messages[-1].payload["1"] in ([2.5, 3.5], [3.5, 2.5])
 
 
-async def test_no_secret_reaches_the_disk(start, store):
+async def test_secrets_in_messages_settings_grants_and_calls_are_redacted_in_journal(start, store):
     # G15
     def redact(text):
         return text.replace("sk-secret", "[key]")
@@ -434,7 +434,7 @@ async def test_no_secret_reaches_the_disk(start, store):
     assert written.count(b"[key]") == 9
 
 
-def test_what_a_provider_checks_is_not_redacted(start):
+def test_thinking_signature_and_redacted_data_are_not_redacted(start):
     recorder = start(redact=lambda text: text.replace("abc", "[gone]"))
     thought = ThinkingBlock(text="abc", signature="abc", redacted="abc")
     recorder.sink(MessageEnd(AssistantMessage(content=(thought,))))
@@ -444,7 +444,7 @@ def test_what_a_provider_checks_is_not_redacted(start):
     assert block == ThinkingBlock(text="[gone]", signature="abc", redacted="abc")
 
 
-def test_going_on_from_an_earlier_record_leaves_the_rest_in_place(start, store):
+def test_continuing_from_earlier_record_keeps_later_records_in_journal(start, store):
     recorder = start()
     for text in ("one", "two"):
         recorder.sink(MessageEnd(user_text(text)))
@@ -475,5 +475,5 @@ def test_going_on_from_an_earlier_record_leaves_the_rest_in_place(start, store):
         (ToolCall(id="c", name="gone", arguments={}), True),
     ],
 )
-def test_a_call_changes_something_unless_it_claims_only_to_read(call, changes):
+def test_tool_call_counts_as_change_unless_all_claims_only_read(call, changes):
     assert changes_something(call) is changes

@@ -17,7 +17,7 @@ from dirge_py.types.messages import AssistantMessage, TextBlock, UserMessage, us
 from dirge_py.types.outcomes import Done
 
 
-def say(store, session_id, *texts):
+def record_prompts(store, session_id, *texts):
     journal = store.open_or_create(session_id)
     recorder = Recorder(journal, clock=store._clock)
     recorder.load()
@@ -31,14 +31,14 @@ def texts_of(store, session_id):
     return [message.text for message in store.read(session_id).messages]
 
 
-def test_sessions_lie_in_the_folder_of_their_project(store, tmp_path, project):
-    say(store, "s", "hi")
+def test_session_journal_is_stored_in_folder_of_its_project(store, tmp_path, project):
+    record_prompts(store, "s", "hi")
 
     assert (tmp_path / "state/sessions" / project_id(project) / "s.jsonl").is_file()
 
 
-def test_a_session_is_closed_to_others(store, tmp_path):
-    say(store, "s", "hi")
+def test_session_files_and_folders_are_private_to_owner(store, tmp_path):
+    record_prompts(store, "s", "hi")
 
     for folder, _, files in os.walk(tmp_path / "state"):
         assert stat.S_IMODE(os.stat(folder).st_mode) == 0o700
@@ -46,8 +46,8 @@ def test_a_session_is_closed_to_others(store, tmp_path):
             assert stat.S_IMODE(os.stat(os.path.join(folder, name)).st_mode) == 0o600
 
 
-def test_the_header_says_where_a_session_began(store, project):
-    say(store, "s", "hi")
+def test_session_header_holds_folder_project_root_and_version(store, project):
+    record_prompts(store, "s", "hi")
 
     header = read_journal(store.folder / "s.jsonl").records[0].data
 
@@ -60,7 +60,7 @@ def test_the_header_says_where_a_session_began(store, project):
     }
 
 
-def test_looking_makes_nothing(store, tmp_path):
+def test_listing_and_finding_sessions_creates_no_files(store, tmp_path):
     assert store.list() == []
     assert store.newest() is None
     with pytest.raises(SessionError):
@@ -69,10 +69,10 @@ def test_looking_makes_nothing(store, tmp_path):
     assert not (tmp_path / "state").exists()
 
 
-def test_a_session_is_opened_by_its_id_or_any_unique_start(store):
-    # G17: ids may be shorter than any prefix somebody would cut off
+def test_session_is_found_by_id_or_unique_prefix(store):
+    # G17: an id may be shorter than the usual prefix
     for session_id in ("a", "20261120-b3k7qx", "20261120-b4aaaa", "20261121-c00000"):
-        say(store, session_id, "hi")
+        record_prompts(store, session_id, "hi")
 
     assert store.find("a") == "a"
     assert store.find("20261120-b3") == "20261120-b3k7qx"
@@ -80,9 +80,9 @@ def test_a_session_is_opened_by_its_id_or_any_unique_start(store):
     assert store.find("c") == "20261121-c00000"
 
 
-def test_an_ambiguous_start_names_at_most_five(store):
+def test_ambiguous_session_prefix_error_names_five_newest_sessions(store):
     for n in range(7):
-        say(store, f"x{n}", "hi")
+        record_prompts(store, f"x{n}", "hi")
 
     with pytest.raises(SessionError) as ambiguous:
         store.open("x")
@@ -91,9 +91,9 @@ def test_an_ambiguous_start_names_at_most_five(store):
     assert message == "'x' fits 7 sessions: x2, x3, x4, x5, x6 and 2 older."
 
 
-def test_a_whole_id_is_never_ambiguous(store):
-    say(store, "x", "hi")
-    say(store, "xy", "hi")
+def test_complete_session_id_is_never_ambiguous(store):
+    record_prompts(store, "x", "hi")
+    record_prompts(store, "xy", "hi")
 
     assert store.find("x") == "x"
 
@@ -118,7 +118,7 @@ def test_a_whole_id_is_never_ambiguous(store):
         *("s.jsonl", "s.lock", "s.damaged"),
     ],
 )
-def test_no_name_leads_out_of_the_folder(store, tmp_path, name):
+def test_invalid_session_ids_are_rejected_and_create_no_files(store, tmp_path, name):
     for attempt in (store.open, store.find, store.read):
         with pytest.raises(SessionError):
             attempt(name)
@@ -131,19 +131,19 @@ def test_no_name_leads_out_of_the_folder(store, tmp_path, name):
 
 
 @given(st.text("abcXYZ019._-", min_size=1, max_size=128))
-def test_every_other_name_of_the_alphabet_is_an_id(name):
+def test_any_name_of_allowed_characters_is_valid_session_id(name):
     if name not in (".", "..") and not name.endswith((".jsonl", ".lock", ".damaged")):
         assert check_session_id(name) == name
 
 
-def test_an_id_is_created_once(store):
-    say(store, "s", "hi")
+def test_creating_existing_session_id_fails(store):
+    record_prompts(store, "s", "hi")
 
     with pytest.raises(SessionError, match="exists already"):
         store.create("s")
 
 
-def test_creating_one_id_twice_at_once_is_told(store):
+def test_creating_session_that_is_being_written_raises_session_busy(store):
     journal = store.create("s")
 
     with pytest.raises(SessionBusy):
@@ -152,14 +152,14 @@ def test_creating_one_id_twice_at_once_is_told(store):
 
 
 @given(st.lists(st.floats(0, 4e9), min_size=2, max_size=5))
-def test_ids_sort_by_time(moments):
+def test_session_ids_sort_by_creation_time(moments):
     ids = [new_session_id(moment)[:-2] for moment in sorted(moments)]
 
     assert ids == sorted(ids)
     assert all(len(session_id) == 13 for session_id in ids)
 
 
-def test_ids_made_at_one_instant_differ(store):
+def test_session_ids_created_at_same_instant_differ(store):
     journals = [store.create() for _ in range(60)]
 
     assert len({journal.id for journal in journals}) == 60
@@ -167,7 +167,7 @@ def test_ids_made_at_one_instant_differ(store):
         journal.close()
 
 
-def test_a_project_is_the_work_tree_around_a_folder(tmp_path):
+def test_project_root_is_enclosing_git_work_tree(tmp_path):
     nested = tmp_path / "My Projéct!" / "src" / "deep"
     nested.mkdir(parents=True)
     (tmp_path / "My Projéct!" / ".git").write_text("gitdir: elsewhere")
@@ -180,16 +180,16 @@ def test_a_project_is_the_work_tree_around_a_folder(tmp_path):
     assert project_id(tmp_path) != project_id(nested)
 
 
-def test_the_newest_session_is_the_one_last_used(store, clock):
+def test_newest_session_is_the_last_used_one(store, clock):
     for session_id in ("a", "b", "a"):
         clock.now += 10
-        say(store, session_id, "hi")
+        record_prompts(store, session_id, "hi")
 
     assert [summary.id for summary in store.list()] == ["a", "b"]
     assert store.newest().id == "a"
 
 
-def test_a_list_tells_of_each_session(store, clock, project):
+def test_session_list_shows_title_times_message_count_model_and_folder(store, clock, project):
     recorder = Recorder(store.create("s"), clock=clock)
     recorder.note_model("work/big")
     recorder.sink(MessageEnd(user_text("Why does\n  the build fail? " + "x" * 100)))
@@ -208,7 +208,7 @@ def test_a_list_tells_of_each_session(store, clock, project):
     assert summary.cwd == str(project)
 
 
-def test_a_session_killed_in_its_first_run_is_listed(store):
+def test_session_killed_in_first_run_is_listed(store):
     recorder = Recorder(store.create("s"))
     recorder.sink(MessageEnd(user_text("hi")))
     recorder.sink(MessageEnd(AssistantMessage(content=(TextBlock("x" * 100_000),))))
@@ -219,8 +219,8 @@ def test_a_session_killed_in_its_first_run_is_listed(store):
     assert (summary.title, summary.messages) == ("hi", 2)
 
 
-def test_a_list_leaves_out_what_it_cannot_read(store, tmp_path):
-    say(store, "s", "hi")
+def test_session_list_leaves_out_empty_files_folders_and_links(store, tmp_path):
+    record_prompts(store, "s", "hi")
     (store.folder / "empty.jsonl").write_bytes(b"")
     (store.folder / "folder.jsonl").mkdir()
     (store.folder / "link.jsonl").symlink_to(store.folder / "s.jsonl")
@@ -229,15 +229,15 @@ def test_a_list_leaves_out_what_it_cannot_read(store, tmp_path):
     assert {summary.id for summary in store.list()} == {"s", "rubbish"}
 
 
-def test_a_session_that_begins_with_a_very_long_prompt_is_listed(store):
-    say(store, "s", "Why? " + "x" * 1_000_000, "and now?")
+def test_session_with_very_long_first_prompt_is_listed_with_shortened_title(store):
+    record_prompts(store, "s", "Why? " + "x" * 1_000_000, "and now?")
 
     [summary] = store.list()
 
     assert (summary.id, summary.title, summary.messages) == ("s", "Why? " + "x" * 74 + "…", 2)
 
 
-def test_a_list_reads_only_the_ends_of_each_session(store, monkeypatch):
+def test_session_list_reads_only_start_and_end_of_journal(store, monkeypatch):
     recorder = Recorder(store.create("s"))
     recorder.sink(MessageEnd(user_text("x" * 500_000)))
     recorder.sink(AgentEnd(messages=(), outcome=Done()))
@@ -257,7 +257,7 @@ def test_a_list_reads_only_the_ends_of_each_session(store, monkeypatch):
     assert len(read) == 2
 
 
-def test_a_session_is_listed_with_the_name_it_was_given_last(store):
+def test_session_is_listed_with_its_latest_title(store):
     recorder = Recorder(store.create("s"))
     recorder.sink(MessageEnd(user_text("hi")))
     recorder.note("title", {"title": "the parser"})
@@ -266,13 +266,13 @@ def test_a_session_is_listed_with_the_name_it_was_given_last(store):
     assert store.newest().title == "the parser"
 
 
-def test_a_fork_goes_on_apart(store):
-    say(store, "s", "one", "two")
+def test_fork_and_original_session_grow_independently(store):
+    record_prompts(store, "s", "one", "two")
 
     fork = store.fork("s", "f")
     fork.close()
-    say(store, "f", "three")
-    say(store, "s", "four")
+    record_prompts(store, "f", "three")
+    record_prompts(store, "s", "four")
 
     assert texts_of(store, "f") == ["one", "two", "three"]
     assert texts_of(store, "s") == ["one", "two", "four"]
@@ -280,8 +280,8 @@ def test_a_fork_goes_on_apart(store):
     assert store.read("f").description.title == "one"
 
 
-def test_a_fork_keeps_ids_and_times(store, clock):
-    say(store, "s", "one", "two")
+def test_fork_keeps_record_ids_and_times(store, clock):
+    record_prompts(store, "s", "one", "two")
     clock.now += 3600
 
     store.fork("s", "f").close()
@@ -291,8 +291,8 @@ def test_a_fork_keeps_ids_and_times(store, clock):
     assert [(r.id, r.ts, r.data) for r in copied] == [(r.id, r.ts, r.data) for r in original]
 
 
-def test_a_fork_ends_at_the_chosen_record(store):
-    say(store, "s", "one", "two", "three")
+def test_fork_at_record_ends_at_that_record(store):
+    record_prompts(store, "s", "one", "two", "three")
     second = store.read("s").record_ids[1]
 
     store.fork("s", "f", at=second).close()
@@ -300,7 +300,7 @@ def test_a_fork_ends_at_the_chosen_record(store):
     assert texts_of(store, "f") == ["one", "two"]
 
 
-def test_a_session_in_use_can_be_forked_and_read(store):
+def test_session_in_use_can_be_forked_and_read(store):
     journal = store.create("s")
     recorder = Recorder(journal)
     recorder.sink(MessageEnd(user_text("hi")))
@@ -313,8 +313,8 @@ def test_a_session_in_use_can_be_forked_and_read(store):
     recorder.close()
 
 
-def test_a_fork_at_no_record_leaves_nothing_behind(store):
-    say(store, "s", "hi")
+def test_fork_at_unknown_record_fails_and_leaves_no_files(store):
+    record_prompts(store, "s", "hi")
     before = sorted(store.folder.iterdir())
 
     with pytest.raises(SessionError):
@@ -323,8 +323,8 @@ def test_a_fork_at_no_record_leaves_nothing_behind(store):
     assert sorted(store.folder.iterdir()) == before
 
 
-def test_a_fork_has_the_pictures_of_its_original(store):
-    say(store, "s", "hi")
+def test_fork_copies_assets_of_original_session(store):
+    record_prompts(store, "s", "hi")
     assets = store.folder / "s" / "assets"
     assets.mkdir(parents=True)
     (assets / "a1").write_bytes(b"png")
@@ -334,7 +334,7 @@ def test_a_fork_has_the_pictures_of_its_original(store):
     assert (store.folder / "f" / "assets" / "a1").read_bytes() == b"png"
 
 
-def test_a_state_folder_that_cannot_be_made_is_explained(project, tmp_path):
+def test_state_folder_that_cannot_be_created_raises_error_with_hint(project, tmp_path):
     (tmp_path / "state").write_text("a file in the way")
 
     with pytest.raises(SessionError) as refused:
@@ -343,8 +343,8 @@ def test_a_state_folder_that_cannot_be_made_is_explained(project, tmp_path):
     assert "--no-session" in refused.value.hint
 
 
-def test_a_read_only_look_changes_nothing(store):
-    say(store, "s", "hi")
+def test_reading_damaged_session_changes_no_file(store):
+    record_prompts(store, "s", "hi")
     path = store.folder / "s.jsonl"
     path.write_bytes(path.read_bytes() + b'{"v":1,"seq":9')
     before = {at.name: at.read_bytes() for at in store.folder.iterdir()}
@@ -354,13 +354,13 @@ def test_a_read_only_look_changes_nothing(store):
     assert {at.name: at.read_bytes() for at in store.folder.iterdir()} == before
 
 
-def test_a_session_deleted_while_it_is_listed_is_left_out(store, monkeypatch):
+def test_session_deleted_during_listing_is_left_out(store, monkeypatch):
     def delete_first(first):
         first.unlink(missing_ok=True)
         return segment_numbers(first)
 
-    say(store, "gone", "hi")
-    say(store, "stays", "hi")
+    record_prompts(store, "gone", "hi")
+    record_prompts(store, "stays", "hi")
     (store.folder / "gone").mkdir()
     monkeypatch.setattr("dirge_py.session.index.sources.segment_numbers", delete_first)
 

@@ -21,7 +21,7 @@ def price(usage: Any, cost_usd: float | None) -> tuple[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("told", "expected"),
+    ("script", "expected"),
     [
         ([answer(ONE), price(TWO, 0.5), price(ONE, 0.25)], (Usage(input=17, output=5), 0.75, 1)),
         ([answer(ONE), price(TWO, 0.5)], (Usage(input=17, output=5), None, 1)),
@@ -34,23 +34,23 @@ def price(usage: Any, cost_usd: float | None) -> tuple[str, Any]:
         ([("message", None), ("usage", [1]), ("usage", "x")], (Usage(), 0.0, 0)),
     ],
     ids=[
-        "asked-on-the-side",
-        "only-the-side-priced",
+        "side-model-asked",
+        "only-side-model-priced",
         "crashed-before-the-price",
-        "no-tokens-told",
-        "nothing-said",
+        "no-tokens-reported",
+        "empty-answer",
         "asked-again-smaller",
-        "words-of-the-harness",
+        "harness-message",
         "prompt",
         "rubbish",
     ],
 )
-def test_tokens_cost_and_turns(
-    told: list[tuple[str, Any]], expected: tuple[Usage, float | None, int]
+def test_session_spending_counts_tokens_cost_and_turns_from_records(
+    script: list[tuple[str, Any]], expected: tuple[Usage, float | None, int]
 ) -> None:
     records = [
         Record(seq=n, ts="", type=kind, id=str(n), parent=None, data=data)
-        for n, (kind, data) in enumerate(told)
+        for n, (kind, data) in enumerate(script)
     ]
 
     spending = reduce(SessionSpending.after, records, SessionSpending())

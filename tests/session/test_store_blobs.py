@@ -27,7 +27,7 @@ def result(text=LONG, **details):
     )
 
 
-def say(store, *results, session_id="s"):
+def record_results(store, *results, session_id="s"):
     recorder = Recorder(store.open_or_create(session_id))
     for answer in results:
         recorder.sink(MessageEnd(user_text("run it")))
@@ -45,8 +45,8 @@ def results_of(store, session_id="s"):
     return [m for m in store.read(session_id).messages if isinstance(m, ToolResultMessage)]
 
 
-def test_a_large_result_lies_in_a_file_named_by_its_content(store):
-    say(store, result(diff=LONG + "!"), result())
+def test_large_tool_result_is_stored_in_private_blob_named_by_its_hash(store):
+    record_results(store, result(diff=LONG + "!"), result())
 
     named = {path.name: path.read_bytes() for path in blobs_of(store)}
     contents = [LONG.encode(), (LONG + "!").encode()]
@@ -56,21 +56,21 @@ def test_a_large_result_lies_in_a_file_named_by_its_content(store):
     assert (store.folder / "s.jsonl").stat().st_size < 6000
 
 
-def test_a_large_result_comes_back_as_it_was(store):
+def test_large_tool_result_is_read_back_unchanged(store):
     odd = result("x" * 20_000 + "half a pair \ud83d", at=["deep", {"down": "y" * 20_000}])
-    say(store, odd, result())
+    record_results(store, odd, result())
 
     assert results_of(store) == [odd, result()]
 
 
-def test_a_result_that_is_no_larger_than_the_limit_stays_in_its_record(store):
-    say(store, result("x" * 16 * 1024))
+def test_tool_result_up_to_size_limit_is_stored_in_its_record(store):
+    record_results(store, result("x" * 16 * 1024))
 
     assert not (store.folder / "s").exists()
     assert results_of(store) == [result("x" * 16 * 1024)]
 
 
-def test_messages_that_stand_for_others_keep_their_large_results(store):
+def test_large_tool_results_in_replaced_context_are_stored_as_blobs(store):
     recorder = Recorder(store.open_or_create("s"))
     call = ToolCallBlock(id="c", name="bash", arguments={})
     replaced = (user_text("x" * 20_000), AssistantMessage(content=(call,)), result())
@@ -83,8 +83,8 @@ def test_messages_that_stand_for_others_keep_their_large_results(store):
 
 
 @pytest.mark.parametrize("damage", ["missing", "changed", "cut", "link"])
-def test_a_large_text_that_is_gone_reads_as_a_remark(store, damage):
-    say(store, result())
+def test_missing_or_changed_blob_is_replaced_by_remark(store, damage):
+    record_results(store, result())
     [blob] = blobs_of(store)
     if damage in ("missing", "link"):
         blob.unlink()
@@ -95,22 +95,22 @@ def test_a_large_text_that_is_gone_reads_as_a_remark(store, damage):
     elif damage == "cut":
         blob.write_bytes(blob.read_bytes()[:-1])
 
-    [told] = results_of(store)
+    [damaged_result] = results_of(store)
 
-    assert told.content[0].text.startswith("[This output is gone: blobs/")
+    assert damaged_result.content[0].text.startswith("[This output is gone: blobs/")
 
 
-def test_a_damaged_large_text_is_mended_when_it_is_said_again(store):
-    say(store, result())
+def test_damaged_blob_is_rewritten_when_same_result_is_recorded_again(store):
+    record_results(store, result())
     [blob] = blobs_of(store)
     blob.write_bytes(b"x" * blob.stat().st_size)
 
-    say(store, result())
+    record_results(store, result())
 
     assert results_of(store)[0] == result()
 
 
-def test_a_result_cannot_name_a_file_that_is_not_a_blob(store):
+def test_forged_blob_references_in_record_are_ignored(store):
     journal = store.open_or_create("s")
     forged = {"at": ["content"], "sha256": "../../../../etc/passwd", "bytes": 1}
     for blobs in ([forged], [{"at": ["no"], "sha256": "0" * 64}], [7], ["x"], [{}]):
@@ -123,8 +123,8 @@ def test_a_result_cannot_name_a_file_that_is_not_a_blob(store):
     assert [record.data["content"] for record in records] == ["text"] * 5
 
 
-def test_a_fork_has_the_large_texts_of_its_original_without_a_copy(store):
-    say(store, result())
+def test_fork_keeps_blobs_after_original_session_is_deleted(store):
+    record_results(store, result())
 
     store.fork("s", "f").close()
     (store.folder / "s.jsonl").unlink()
@@ -135,7 +135,7 @@ def test_a_fork_has_the_large_texts_of_its_original_without_a_copy(store):
     assert original.name == blobs_of(store, "f")[0].name
 
 
-def test_a_large_text_that_cannot_be_written_leaves_the_session_as_it_was(tmp_path, monkeypatch):
+def test_blob_that_cannot_be_written_leaves_journal_unchanged(tmp_path, monkeypatch):
     journal = Journal(tmp_path / "s.jsonl")
     journal.append("a", None)
     before = (tmp_path / "s.jsonl").read_bytes()

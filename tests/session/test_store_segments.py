@@ -61,7 +61,7 @@ def texts_of(store, session_id="s"):
     return [m.text for m in store.read(session_id).messages if m.role == "user"]
 
 
-def test_a82_a_full_segment_is_followed_by_one_that_names_what_came_before(store):
+def test_a82_next_segment_header_names_last_record_of_full_segment(store):
     record_turns(store, 20)
 
     first, second, third = map(lines_of, segments_of(store))
@@ -76,7 +76,7 @@ def test_a82_a_full_segment_is_followed_by_one_that_names_what_came_before(store
     assert numbers == list(range(1, len(numbers) + 1))
 
 
-def test_a82_several_segments_are_one_entry_with_one_cost(store):
+def test_a82_session_of_several_segments_is_one_list_entry_with_one_cost(store):
     record_turns(store, 15)
     record_turns(store, 15)
 
@@ -89,7 +89,7 @@ def test_a82_several_segments_are_one_entry_with_one_cost(store):
     assert store.newest().updated == summary.updated
 
 
-def test_a82_a_fork_of_several_segments_goes_on_from_all_of_them(store):
+def test_a82_fork_of_segmented_session_continues_from_all_segments(store):
     record_turns(store, 20)
 
     store.fork("s", "f").close()
@@ -105,7 +105,7 @@ def test_a82_a_fork_of_several_segments_goes_on_from_all_of_them(store):
     assert begins == [2, 3]
 
 
-def test_a_segment_is_full_by_size_too(store, tmp_path):
+def test_segment_is_also_limited_by_size(store, tmp_path):
     journal = Journal(tmp_path / "s.jsonl", limits=SegmentLimits(size=1000))
     for _ in range(4):
         journal.append("x", "y" * 600)
@@ -116,7 +116,7 @@ def test_a_segment_is_full_by_size_too(store, tmp_path):
 
 
 @pytest.mark.parametrize("number", [0, 1, 2])
-def test_damage_in_any_segment_costs_only_what_it_hit(store, number):
+def test_damage_in_a_segment_loses_only_the_damaged_records(store, number):
     record_turns(store, 20)
     path = segments_of(store)[number]
     lines = path.read_bytes().splitlines(keepends=True)
@@ -133,7 +133,7 @@ def test_damage_in_any_segment_costs_only_what_it_hit(store, number):
     assert path.read_bytes() == before
 
 
-def test_a_torn_end_of_an_older_segment_is_kept_aside_and_told_once(store):
+def test_torn_end_of_older_segment_is_saved_to_damaged_file_and_reported_once(store):
     record_turns(store, 20)
     older = segments_of(store)[0]
     torn = older.read_bytes().splitlines()[-1][:-7]
@@ -151,7 +151,7 @@ def test_a_torn_end_of_an_older_segment_is_kept_aside_and_told_once(store):
 
 
 @pytest.mark.parametrize("left", [b"", b"\0" * 40, b'{"v":1,"seq":51,"ts":"2026'])
-def test_a_crash_while_a_segment_began_leaves_a_session_that_goes_on(store, left):
+def test_session_continues_after_crash_while_starting_a_segment(store, left):
     record_turns(store, 8)
     [only] = segments_of(store)
     only.with_suffix("").mkdir(exist_ok=True)
@@ -164,7 +164,7 @@ def test_a_crash_while_a_segment_began_leaves_a_session_that_goes_on(store, left
     assert (begin.type, begin.data["number"], begin.data["after_seq"]) == ("segment", 2, 50)
 
 
-def test_a_missing_segment_costs_only_itself_and_is_told_once(store):
+def test_missing_segment_loses_only_its_own_records_and_is_reported_once(store):
     record_turns(store, 25)
     segments_of(store)[1].unlink()
 
@@ -183,7 +183,7 @@ def test_a_missing_segment_costs_only_itself_and_is_told_once(store):
     assert faults(normalize_history([*loaded.messages, user_text("on")]).messages) == []
 
 
-def test_a_session_without_its_first_segment_is_opened_by_its_id(store):
+def test_session_without_first_segment_can_be_opened_by_id(store):
     record_turns(store, 20)
     segments_of(store)[0].unlink()
 
@@ -196,7 +196,7 @@ def test_a_session_without_its_first_segment_is_opened_by_its_id(store):
     assert 5 < len(texts_of(store)) < 20
 
 
-def test_what_cannot_be_begun_is_begun_later(store, tmp_path):
+def test_segment_that_cannot_be_created_is_created_at_next_append(store, tmp_path):
     record_turns(store, 8)
     (store.folder / "s").write_text("in the way")
 
@@ -210,7 +210,7 @@ def test_what_cannot_be_begun_is_begun_later(store, tmp_path):
     assert [r.type for r in read_journal(store.folder / "s.jsonl").records[-2:]] == ["segment", "b"]
 
 
-def test_everything_of_a_session_is_named(store):
+def test_paths_of_session_names_journal_damaged_file_and_folder(store):
     record_turns(store, 20)
     (store.folder / "s.damaged").write_bytes(b"x")
     record_turns(store, 1, "s2")

@@ -27,7 +27,7 @@ def files_of(store):
     return {path: path.read_bytes() for path in store.folder.rglob("*") if path.is_file()}
 
 
-def test_a_session_in_use_can_be_viewed_and_says_who_writes_it(store, writer):
+def test_session_in_use_can_be_viewed_and_notice_names_writing_process(store, writer):
     before = files_of(store)
 
     shown = store.view("s")
@@ -40,25 +40,25 @@ def test_a_session_in_use_can_be_viewed_and_says_who_writes_it(store, writer):
     assert files_of(store) == before
 
 
-def test_a_view_shows_what_was_written_since(store, writer):
+def test_view_shows_messages_written_since_last_view(store, writer):
     store.view("s")
     writer.sink(MessageEnd(user_text("two")))
 
     assert [message.text for message in store.view("s").messages] == ["one", "two"]
 
 
-def test_a_session_that_nobody_writes_can_be_viewed(store, writer):
+def test_session_without_writer_can_be_viewed(store, writer):
     writer.close()
 
     assert "as it was opened to look at" in store.view("s").notices[0]
 
 
-def test_there_has_to_be_something_to_view(store):
+def test_viewing_unknown_session_fails(store):
     with pytest.raises(SessionError, match="no session"):
         store.view("s")
 
 
-async def test_a_start_that_views_holds_nothing_and_sends_nothing(store, writer):
+async def test_view_choice_opens_no_journal_and_refuses_to_send(store, writer):
     journal, notices = open_journal(store, VIEW)
     [refuse] = refuse_to_send(store, VIEW)
 
@@ -66,6 +66,6 @@ async def test_a_start_that_views_holds_nothing_and_sends_nothing(store, writer)
     assert "read-only because process" in (await refuse(user_text("go on")) or "")
 
 
-def test_other_starts_may_send(store):
+def test_new_and_named_session_choices_may_send(store):
     for choice in (SessionChoice(), SessionChoice(kind="named", id="s")):
         assert refuse_to_send(store, choice) == ()

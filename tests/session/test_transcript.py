@@ -71,7 +71,7 @@ def is_balanced(messages):
     return not waiting
 
 
-def test_a_call_the_conversation_went_past_ends_with_what_is_known_of_it():
+def test_unanswered_call_before_later_prompt_gets_result_by_its_state():
     reading = ("tool_started", {"call_id": "b", "name": "read", "only_reads": True})
     read = read_transcript(
         chain(user_text("go"), asks("a", "b", "c"), started("a"), reading, user_text("on"))
@@ -86,7 +86,7 @@ def test_a_call_the_conversation_went_past_ends_with_what_is_known_of_it():
     assert "Not started" in never.text
 
 
-def test_answers_follow_their_calls_in_the_order_of_the_calls():
+def test_tool_results_follow_their_calls_in_call_order():
     read = read_transcript(
         chain(asks("a", "b"), answer("b", "B"), user_text("also"), answer("a", "A"))
     )
@@ -96,7 +96,7 @@ def test_answers_follow_their_calls_in_the_order_of_the_calls():
     assert read.healed == ()
 
 
-def test_results_without_a_call_and_second_results_are_left_out():
+def test_tool_results_without_call_and_duplicate_results_are_left_out():
     read = read_transcript(
         chain(answer("lost"), asks("a"), answer("a", "first"), answer("a", "second"))
     )
@@ -105,7 +105,7 @@ def test_results_without_a_call_and_second_results_are_left_out():
     assert read.notices == ("2 tool result(s) without a call were left out.",)
 
 
-def test_ids_used_again_in_a_later_turn_are_other_calls():
+def test_call_id_reused_in_later_turn_is_a_separate_call():
     read = read_transcript(
         chain(asks("call_0"), user_text("on"), asks("call_0"), started("call_0"), answer("call_0"))
     )
@@ -115,7 +115,7 @@ def test_ids_used_again_in_a_later_turn_are_other_calls():
     assert read.messages[-1].text == "done"
 
 
-def test_a_deferred_call_stays_open():
+def test_deferred_call_stays_open():
     read = read_transcript(
         chain(asks("a", "b", "c"), answer("a"), deferred("b", "c"), ("run_end", {}))
     )
@@ -124,7 +124,7 @@ def test_a_deferred_call_stays_open():
     assert read.healed == ()
 
 
-def test_a_deferred_call_that_was_begun_is_not_begun_again():
+def test_deferred_call_that_was_started_is_interrupted_and_not_open():
     read = read_transcript(chain(asks("a", "b"), deferred("a", "b"), started("a")))
 
     assert [(one.call.id, one.state) for one in read.interruption.calls] == [
@@ -134,21 +134,21 @@ def test_a_deferred_call_that_was_begun_is_not_begun_again():
     assert read.healed == ()
 
 
-def test_a_deferred_call_is_closed_when_the_conversation_went_on():
+def test_deferred_call_is_closed_by_a_later_prompt():
     read = read_transcript(chain(asks("a"), deferred("a"), user_text("never mind")))
 
     assert read.open_calls == ()
     assert [healing.result.tool_call_id for healing in read.healed] == ["a"]
 
 
-def test_messages_of_an_unknown_kind_are_left_out_and_told():
+def test_messages_of_unknown_role_are_left_out_with_notice():
     loaded = replay(chain(user_text("hi"), ("message", {"role": "oracle"})))
 
     assert loaded.messages == (user_text("hi"),)
     assert loaded.notices == ("1 message(s) of an unknown kind were left out.",)
 
 
-def test_a_notice_that_was_recorded_is_not_given_again():
+def test_recorded_notice_is_not_repeated():
     records = chain(answer("lost"))
     (notice,) = replay(records).notices
 
@@ -184,7 +184,7 @@ def without_custom(messages):
 
 
 @given(events)
-def test_what_is_read_is_balanced_whatever_was_recorded(script):
+def test_transcript_of_any_records_has_one_result_per_call(script):
     read = read_transcript(chain(*script))
 
     waiting = [
@@ -202,7 +202,7 @@ def test_what_is_read_is_balanced_whatever_was_recorded(script):
 
 
 @given(events)
-def test_a_compaction_that_is_given_back_is_about_messages_that_are_there(script):
+def test_compactions_of_any_records_refer_to_existing_messages(script):
     read = read_transcript(chain(*script))
 
     assert all(compaction["last"] <= len(read.messages) for compaction in read.compactions)
@@ -213,7 +213,7 @@ TWICE_IN_ONE_RECORD = [encode_message(asks("a")), encode_message(asks("a"))]
 
 @example([("context", {"messages": TWICE_IN_ONE_RECORD}), deferred("a")])
 @given(events)
-def test_recording_the_made_up_answers_makes_them_history(script):
+def test_recording_repaired_tool_results_leaves_nothing_to_repair(script):
     first = read_transcript(chain(*script))
     second = read_transcript(
         chain(*script, *(("message", healing.as_stored()) for healing in first.healed))
@@ -225,7 +225,7 @@ def test_recording_the_made_up_answers_makes_them_history(script):
     assert second.open_calls == first.open_calls
 
 
-def test_model_mode_grants_and_settings_are_the_newest_ones():
+def test_replay_returns_latest_model_mode_grants_and_settings():
     loaded = replay(
         chain(
             ("session", {"cwd": "/w", "created": "then", "forked_from": "f"}),
@@ -250,7 +250,7 @@ def usage_record(usage, cost_usd):
     return ("usage", {"usage": encode_usage(usage), "model": "m", "cost_usd": cost_usd})
 
 
-def test_tokens_are_counted_once_and_priced():
+def test_usage_is_counted_once_and_priced_from_usage_records():
     one = Usage(input=10, output=5)
     loaded = replay(
         chain(asks(usage=one), usage_record(one, 0.25), asks(usage=one), usage_record(one, 0.5))
@@ -260,7 +260,7 @@ def test_tokens_are_counted_once_and_priced():
 
 
 @pytest.mark.parametrize("priced", [False, True])
-def test_a_cost_with_an_unknown_part_is_unknown(priced):
+def test_cost_is_unknown_when_a_part_has_no_price(priced):
     one = Usage(input=10)
     tail = [usage_record(one, None)] if priced else []
     loaded = replay(chain(asks(usage=one), usage_record(one, 0.25), asks(usage=one), *tail))
@@ -268,7 +268,7 @@ def test_a_cost_with_an_unknown_part_is_unknown(priced):
     assert (loaded.usage, loaded.cost_usd) == (one + one, None)
 
 
-def test_a_record_behind_an_earlier_one_begins_a_branch():
+def test_record_whose_parent_is_an_earlier_record_starts_a_branch():
     records = chain(user_text("one"), user_text("two"), ("branch", {}), user_text("three"))
     records[2] = Record(seq=2, ts="", type="branch", id="r2", parent="r0", data={})
 
@@ -279,7 +279,7 @@ def test_a_record_behind_an_earlier_one_begins_a_branch():
 
 
 @given(st.lists(st.none() | st.integers(0, 12), max_size=12))
-def test_any_parents_lead_to_the_first_record(parents):
+def test_branch_with_any_parents_leads_to_first_record(parents):
     records = [
         Record(seq=n, ts="", type="x", id=str(n), parent=None if p is None else str(p), data=None)
         for n, p in enumerate(parents)
@@ -291,7 +291,7 @@ def test_any_parents_lead_to_the_first_record(parents):
     assert not records or (path[0], path[-1]) == (records[0], records[-1])
 
 
-def test_a_grant_withdrawn_on_another_branch_stays_withdrawn_in_a_fork():
+def test_fork_includes_grant_removal_recorded_after_fork_point():
     records = chain(
         ("session", {}),
         ("grant", {"action": "added", "rule": "execute:make"}),

@@ -35,7 +35,7 @@ def kept(store):
     return everything(store.folder)
 
 
-def test_deleting_moves_all_that_belongs_to_a_session_and_nothing_else(store, trash, kept):
+def test_deleting_session_moves_all_its_files_and_no_others_to_trash(store, trash, kept):
     where = trash.add(store, "20261120-aaa111")
 
     assert where.name == f"20261118-{store.folder.name}-20261120-aaa111"
@@ -48,7 +48,7 @@ def test_deleting_moves_all_that_belongs_to_a_session_and_nothing_else(store, tr
     assert where.stat().st_mode & 0o777 == where.parent.stat().st_mode & 0o777 == 0o700
 
 
-def test_undoing_brings_back_exactly_what_was_deleted(store, trash, kept):
+def test_restoring_deleted_session_brings_back_exactly_its_files(store, trash, kept):
     trash.add(store, "20261120-aaa111")
 
     assert trash.restore(store, "aaa") == "20261120-aaa111"
@@ -57,7 +57,7 @@ def test_undoing_brings_back_exactly_what_was_deleted(store, trash, kept):
     assert trash.sessions_of(store.folder.name) == []
 
 
-def test_of_two_deleted_on_one_day_the_later_comes_back(store, trash):
+def test_restore_picks_latest_of_two_deletions_on_same_day(store, trash):
     for text in ("first", "second"):
         record(store, "s", exchange(text, "Done."))
         trash.add(store, "s")
@@ -71,7 +71,7 @@ def test_of_two_deleted_on_one_day_the_later_comes_back(store, trash):
     assert len(trash.sessions_of(store.folder.name)) == 2
 
 
-def test_a_week_later_it_is_gone_for_good(store, trash, kept, clock):
+def test_deleted_session_is_removed_from_trash_after_a_week(store, trash, kept, clock):
     trash.add(store, "20261120-aaa111")
     clock.now += 7 * DAY_S
     trash.empty_old()
@@ -84,7 +84,7 @@ def test_a_week_later_it_is_gone_for_good(store, trash, kept, clock):
     assert list((store.folder.parents[1] / "trash").iterdir()) == []
 
 
-def test_only_what_was_put_there_is_emptied(store, trash, tmp_path, clock):
+def test_emptying_trash_removes_only_deleted_sessions(store, trash, tmp_path, clock):
     (tmp_path / "treasure").mkdir()
     (tmp_path / "treasure/gold").touch()
     folder = tmp_path / "state/trash"
@@ -103,7 +103,7 @@ def test_only_what_was_put_there_is_emptied(store, trash, tmp_path, clock):
     ]
 
 
-def test_a_session_in_use_is_not_deleted(store, trash, kept):
+def test_session_in_use_is_not_deleted(store, trash, kept):
     journal = store.open("20261120-aaa111")
 
     with pytest.raises(SessionBusy, match="in use by process"):
@@ -114,7 +114,9 @@ def test_a_session_in_use_is_not_deleted(store, trash, kept):
 
 
 @pytest.mark.parametrize("name", ["../../x", ".hidden", "", "..", "a/b"])
-def test_no_name_leads_out_of_the_folder(store, trash, kept, tmp_path, name):
+def test_session_name_with_path_is_rejected_by_delete_and_restore(
+    store, trash, kept, tmp_path, name
+):
     outside = tmp_path / "x.jsonl"
     outside.touch()
 
@@ -127,7 +129,7 @@ def test_no_name_leads_out_of_the_folder(store, trash, kept, tmp_path, name):
     assert {k: v for k, v in everything(store.folder).items() if not k.endswith(".lock")} == kept
 
 
-def test_two_who_delete_at_once_delete_it_once(store, trash, kept):
+def test_two_processes_deleting_one_session_delete_it_once(store, trash, kept):
     context = multiprocessing.get_context("fork")
     outcomes = context.Queue()
 
@@ -149,7 +151,7 @@ def test_two_who_delete_at_once_delete_it_once(store, trash, kept):
     assert not os.path.lexists(store.folder / "20261120-aaa111.lock")
 
 
-def test_an_ambiguous_or_unknown_name_is_told(store, trash, kept):
+def test_restoring_ambiguous_or_unknown_session_fails(store, trash, kept):
     trash.add(store, "20261120-aaa111")
     trash.add(store, "20261120-bbb222")
 

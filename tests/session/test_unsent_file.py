@@ -25,7 +25,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "state" / "typed" / "project"
 
 
-def typing(folder: Path, *words: str) -> "subprocess.Popen[bytes]":
+def start_process_that_types(folder: Path, *words: str) -> "subprocess.Popen[bytes]":
     """A living process that has typed the text."""
     process = subprocess.Popen(
         [sys.executable, "-c", _KEEPS, str(folder), *words],
@@ -37,15 +37,15 @@ def typing(folder: Path, *words: str) -> "subprocess.Popen[bytes]":
     return process
 
 
-def left(folder: Path, typed: DraftState) -> None:
+def write_abandoned_draft(folder: Path, typed: DraftState) -> None:
     """A file that no process holds any more."""
     file = DraftFile(folder)
     file.save(typed)
     file.close()
 
 
-def test_what_a_killed_process_had_typed_is_taken_over_once(folder: Path):
-    process = typing(folder, "half a thought", "one", "two")
+def test_draft_and_stash_of_killed_process_are_adopted_once(folder: Path):
+    process = start_process_that_types(folder, "half a thought", "one", "two")
     assert DraftFile(folder).adopt_abandoned("") == DraftState()
     process.kill()
     process.communicate()
@@ -56,28 +56,28 @@ def test_what_a_killed_process_had_typed_is_taken_over_once(folder: Path):
     assert list(folder.iterdir()) == []
 
 
-def test_of_two_drafts_the_older_is_on_the_stash(folder: Path):
+def test_older_of_two_abandoned_drafts_goes_to_stash(folder: Path):
     for word in ("older", "newer"):
-        process = typing(folder, word)
+        process = start_process_that_types(folder, word)
         process.kill()
         process.communicate()
     assert DraftFile(folder).adopt_abandoned("") == DraftState(draft="newer", stash=("older",))
 
 
-def test_only_the_own_session_is_taken_over(folder: Path):
-    left(folder, DraftState(draft="of another", session="s1"))
+def test_only_drafts_of_same_session_are_adopted(folder: Path):
+    write_abandoned_draft(folder, DraftState(draft="of another", session="s1"))
     assert DraftFile(folder).adopt_abandoned("") == DraftState()
     assert DraftFile(folder).adopt_abandoned("s1").draft == "of another"
 
 
-def test_a_torn_line_leaves_the_state_before_it(folder: Path):
-    left(folder, DraftState(draft="whole"))
+def test_torn_draft_line_falls_back_to_previous_draft(folder: Path):
+    write_abandoned_draft(folder, DraftState(draft="whole"))
     [path] = folder.iterdir()
     path.write_bytes(path.read_bytes() + b'\n{"session": "", "draft": "wh')
     assert DraftFile(folder).adopt_abandoned("").draft == "whole"
 
 
-def test_nothing_typed_leaves_nothing_behind(folder: Path):
+def test_empty_draft_removes_draft_file(folder: Path):
     file = DraftFile(folder)
     file.save(DraftState(draft="a"))
     [path] = folder.iterdir()
@@ -86,15 +86,15 @@ def test_nothing_typed_leaves_nothing_behind(folder: Path):
     assert list(folder.iterdir()) == []
 
 
-def test_secrets_are_taken_out(folder: Path):
+def test_secrets_are_redacted_in_draft_file(folder: Path):
     file = DraftFile(folder, lambda text: text.replace("hunter2", "…"))
     file.save(DraftState(draft="hunter2"))
     file.close()
     assert DraftFile(folder).adopt_abandoned("").draft == "…"
 
 
-def test_what_cannot_be_written_down_here_stays_where_it_was(folder: Path):
-    left(folder, DraftState(draft="half a thought"))
+def test_abandoned_draft_stays_in_its_file_when_it_cannot_be_copied(folder: Path):
+    write_abandoned_draft(folder, DraftState(draft="half a thought"))
     code = (
         "import resource, sys\n"
         "from pathlib import Path\n"
@@ -108,12 +108,12 @@ def test_what_cannot_be_written_down_here_stays_where_it_was(folder: Path):
     assert DraftFile(folder).adopt_abandoned("") == DraftState(draft="half a thought")
 
 
-def test_a_file_that_another_process_is_about_to_remove_is_not_written(
+def test_draft_is_written_to_new_file_when_its_file_cannot_be_locked(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ):
     mine = DraftFile(folder)
-    with monkeypatch.context() as while_it_is_looked_at:
-        while_it_is_looked_at.setattr("dirge_py.session.drafts.try_lock", lambda descriptor: False)
+    with monkeypatch.context() as patched:
+        patched.setattr("dirge_py.session.drafts.try_lock", lambda descriptor: False)
         mine.save(DraftState(draft="half a thought"))
     assert DraftFile(folder).adopt_abandoned("") == DraftState()
     mine.save(DraftState(draft="half a thought"))

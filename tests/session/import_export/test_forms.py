@@ -76,7 +76,7 @@ HOSTILE = "</pre></style><script>alert(1)</script><img src=x onerror=alert(1)>\"
 @example(HOSTILE)
 @example("]]>\x1b]0;x\x07\u202e\ud800")
 @given(st.text())
-def test_no_text_changes_what_the_page_is_made_of(text):
+def test_message_text_never_adds_tags_to_html_export(text):
     page = render_export(make_export(text), "html")
 
     assert {tag for tag, _ in tags_of(page)} <= TAGS
@@ -86,7 +86,7 @@ def test_no_text_changes_what_the_page_is_made_of(text):
     assert "\x1b" not in page
 
 
-def test_the_page_loads_and_runs_nothing():
+def test_html_export_loads_no_resources_and_has_no_scripts():
     page = render_export(make_export(HOSTILE), "html")
 
     assert "default-src &#x27;none&#x27;" in page
@@ -97,7 +97,7 @@ def test_the_page_loads_and_runs_nothing():
 @settings(max_examples=size(60, 3000), deadline=None)
 @example("```\nout of the fence\n````")
 @given(st.text(alphabet="`~#\n ab>", max_size=40))
-def test_results_stay_within_their_fence(text):
+def test_tool_result_in_markdown_export_never_ends_its_code_fence(text):
     page = render_export(
         ExportedSession(
             id="s",
@@ -125,7 +125,7 @@ def test_results_stay_within_their_fence(text):
         ("``` one `line`", ""),
     ],
 )
-def test_a_fence_that_a_model_left_open_ends_with_its_answer(text: str, end: str):
+def test_code_fence_left_open_by_model_is_closed_in_markdown_export(text: str, end: str):
     message = AssistantMessage(content=(TextBlock(text),))
 
     page = render_export(ExportedSession(id="s", messages=[message, user_text("and then?")]), "md")
@@ -133,7 +133,7 @@ def test_a_fence_that_a_model_left_open_ends_with_its_answer(text: str, end: str
     assert f"{text}\n{end and end + chr(10)}\n## You\n\n> and then?\n" in page
 
 
-def test_what_a_person_said_is_quoted_line_by_line():
+def test_prompt_lines_are_quoted_in_markdown_export():
     page = render_export(
         ExportedSession(id="s", messages=[user_text("# not a heading\n\nand more")]), "md"
     )
@@ -141,7 +141,7 @@ def test_what_a_person_said_is_quoted_line_by_line():
     assert page.endswith("## You\n\n> # not a heading\n>\n> and more\n")
 
 
-def test_json_holds_messages_and_records_that_can_be_read_again(store):
+def test_json_export_holds_messages_and_records_that_can_be_decoded(store):
     record(store, "s", [*exchange("fix \ud800 it", "Done."), *tool_use("c", "ls", "a\x00b")])
     records, loaded = store.events_since("s", 0), store.read("s")
 
@@ -157,7 +157,7 @@ def test_json_holds_messages_and_records_that_can_be_read_again(store):
 
 
 @pytest.mark.parametrize("form", EXPORT_FORMATS)
-def test_every_form_tells_who_said_what(store, form):
+def test_each_export_format_contains_prompts_answers_calls_and_results(store, form):
     record(store, "s", [*exchange("fix it", "It is done."), *tool_use("c", "make", "all good")])
     document = exported_session("s", store.read("s"), store.events_since("s", 0))
 
@@ -168,7 +168,7 @@ def test_every_form_tells_who_said_what(store, form):
     assert text.endswith("\n")
 
 
-def test_pictures_and_costs_are_told():
+def test_markdown_export_shows_images_errors_tokens_and_cost():
     shown = AssistantMessage(content=(TextBlock("See."),))
     picture = ToolResultMessage(
         tool_call_id="c",

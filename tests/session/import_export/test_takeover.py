@@ -28,7 +28,7 @@ from tests.session.import_export import samples
 from tests.session.import_export.samples import CLAUDE, CODEX, claude_line, claude_said, lines
 
 
-def taken_over(store, tmp_path, values, *, name="session.jsonl", program="auto"):
+def import_values(store, tmp_path, values, *, name="session.jsonl", program="auto"):
     path = tmp_path / name
     path.write_text(values if isinstance(values, str) else lines(values))
     found = read_external(path, program)
@@ -36,7 +36,7 @@ def taken_over(store, tmp_path, values, *, name="session.jsonl", program="auto")
     return SimpleNamespace(session_id=session_id, is_known=is_known, left_out=+found.left_out)
 
 
-def spoken(messages):
+def summarize_messages(messages):
     """Each message in short form."""
     received = []
     for message in messages:
@@ -55,11 +55,11 @@ def spoken(messages):
     return received
 
 
-def test_a_session_of_claude_code_becomes_one_of_ours(store, tmp_path):
-    taken = taken_over(store, tmp_path, CLAUDE, name=f"{samples.CLAUDE_ID}.jsonl")
+def test_claude_code_session_is_imported(store, tmp_path):
+    imported = import_values(store, tmp_path, CLAUDE, name=f"{samples.CLAUDE_ID}.jsonl")
 
-    loaded = store.read(taken.session_id)
-    assert spoken(loaded.messages) == [
+    loaded = store.read(imported.session_id)
+    assert summarize_messages(loaded.messages) == [
         ("harness", "<local-command-caveat>…</local-command-caveat>"),
         ("user", "fix the login"),
         (
@@ -81,27 +81,27 @@ def test_a_session_of_claude_code_becomes_one_of_ours(store, tmp_path):
     assert loaded.usage == Usage(
         input=2 * 1104, output=9 + 5, cache_read=2 * 1000, cache_write=2 * 100
     )
-    assert taken.left_out == {
+    assert imported.left_out == {
         "lines of type 'moon-phase'": 1,
         "messages of abandoned branches": 1,
         "messages of sub-agents": 1,
     }
 
 
-def test_thinking_comes_without_the_signature_of_its_service(store, tmp_path):
-    taken = taken_over(store, tmp_path, CLAUDE)
+def test_imported_thinking_has_no_provider_signature(store, tmp_path):
+    imported = import_values(store, tmp_path, CLAUDE)
 
-    answer = store.read(taken.session_id).messages[2]
+    answer = store.read(imported.session_id).messages[2]
 
     assert answer.content[0] == ThinkingBlock(text="Hm.")
-    assert "EqQB" not in (store.folder / f"{taken.session_id}.jsonl").read_text()
+    assert "EqQB" not in (store.folder / f"{imported.session_id}.jsonl").read_text()
 
 
-def test_a_session_of_codex_becomes_one_of_ours(store, tmp_path):
-    taken = taken_over(store, tmp_path, CODEX)
+def test_codex_session_is_imported(store, tmp_path):
+    imported = import_values(store, tmp_path, CODEX)
 
-    loaded = store.read(taken.session_id)
-    assert spoken(loaded.messages) == [
+    loaded = store.read(imported.session_id)
+    assert summarize_messages(loaded.messages) == [
         ("user", "list the files"),
         ("assistant", ["ThinkingBlock:**Listing**", 'shell({"command": ["bash", "-lc", "ls"]})']),
         ("result of call_1", "a.txt\n", False),
@@ -112,42 +112,45 @@ def test_a_session_of_codex_becomes_one_of_ours(store, tmp_path):
     assert (loaded.description.title, loaded.description.cwd) == ("list the files", "/home/me/shop")
     assert loaded.usage == Usage(input=250, output=14, cache_read=80, reasoning=6)
     assert loaded.cost_usd is None
-    assert taken.left_out == {"instructions of the program": 2, "items of type 'ghost_snapshot'": 1}
+    assert imported.left_out == {
+        "instructions of the program": 2,
+        "items of type 'ghost_snapshot'": 1,
+    }
 
 
-def test_items_without_envelope_are_read_as_well(store, tmp_path):
+def test_codex_items_without_envelope_are_imported(store, tmp_path):
     meta = {"id": samples.CODEX_ID, "timestamp": "2026-10-29T00:59:01Z", "instructions": None}
     items = [line["payload"] for line in CODEX if line["type"] == "response_item"]
 
-    taken = taken_over(store, tmp_path, [meta, {"record_type": "state"}, *items])
+    imported = import_values(store, tmp_path, [meta, {"record_type": "state"}, *items])
 
-    assert len(store.read(taken.session_id).messages) == 6
+    assert len(store.read(imported.session_id).messages) == 6
 
 
-def test_the_header_says_where_it_came_from(store, tmp_path):
-    taken = taken_over(store, tmp_path, CODEX)
+def test_imported_session_header_names_program_and_original_id(store, tmp_path):
+    imported = import_values(store, tmp_path, CODEX)
 
-    header = store.events_since(taken.session_id, 0)[0]
+    header = store.events_since(imported.session_id, 0)[0]
 
     assert header.type == "session"
     assert header.data["imported_from"] == {"program": "codex", "session_id": samples.CODEX_ID}
 
 
-def test_the_same_session_comes_only_once(store, tmp_path):
-    first = taken_over(store, tmp_path, CODEX)
+def test_importing_same_session_twice_creates_one_session(store, tmp_path):
+    first = import_values(store, tmp_path, CODEX)
     before = (store.folder / f"{first.session_id}.jsonl").read_bytes()
 
-    again = taken_over(store, tmp_path, CODEX, name="copy.jsonl")
+    again = import_values(store, tmp_path, CODEX, name="copy.jsonl")
 
     assert (again.session_id, again.is_known) == (first.session_id, True)
     assert (store.folder / f"{first.session_id}.jsonl").read_bytes() == before
     assert len(store.list()) == 1
 
 
-def test_an_imported_session_goes_on_like_any_other(store, tmp_path):
-    taken = taken_over(store, tmp_path, CODEX)
+def test_imported_session_loads_without_repairs_or_notices(store, tmp_path):
+    imported = import_values(store, tmp_path, CODEX)
 
-    recorder = Recorder(store.open(taken.session_id))
+    recorder = Recorder(store.open(imported.session_id))
     loaded = recorder.load()
     recorder.close()
 
@@ -155,35 +158,35 @@ def test_an_imported_session_goes_on_like_any_other(store, tmp_path):
     assert loaded.notices == ()
 
 
-def test_it_is_listed_with_its_model_and_can_be_searched(store, tmp_path):
-    taken = taken_over(store, tmp_path, CLAUDE)
+def test_imported_session_is_listed_with_model_and_can_be_searched(store, tmp_path):
+    imported = import_values(store, tmp_path, CLAUDE)
     index = SessionIndex(tmp_path / "state", store.folder.name)
 
     (listed,) = index.sessions()
 
     assert (listed.id, listed.model, listed.title) == (
-        taken.session_id,
+        imported.session_id,
         "claude-opus-4-6",
         "Login repair",
     )
     assert [one.kind for one in index.search(["fix", "login"])] == ["prompt"]
 
 
-def test_a_call_without_result_gets_one(store, tmp_path):
+def test_imported_call_without_result_gets_error_result(store, tmp_path):
     call = claude_said("m", samples.claude_call("t1", "rm -r build"))
     values = [
         claude_line("user", "u1", None, {"role": "user", "content": "clean up"}),
         claude_line("assistant", "a2", "u1", call),
     ]
 
-    loaded = store.read(taken_over(store, tmp_path, values).session_id)
+    loaded = store.read(import_values(store, tmp_path, values).session_id)
 
     assert loaded.messages[-1].is_error
     assert "Its outcome is unknown" in loaded.messages[-1].text
     assert (loaded.healed, loaded.interruption) == ((), None)
 
 
-def test_after_a_compaction_its_summary_stands_for_what_was_before(store, tmp_path):
+def test_imported_compaction_summary_replaces_earlier_messages(store, tmp_path):
     values = [
         claude_line("user", "u1", None, {"role": "user", "content": "the old prompt"}),
         {"type": "system", "subtype": "compact_boundary", "uuid": "c2", "parentUuid": None}
@@ -198,38 +201,38 @@ def test_after_a_compaction_its_summary_stands_for_what_was_before(store, tmp_pa
         claude_line("user", "u4", "u3", {"role": "user", "content": "go on"}),
     ]
 
-    taken = taken_over(store, tmp_path, values)
+    imported = import_values(store, tmp_path, values)
 
-    assert spoken(store.read(taken.session_id).messages) == [
+    assert summarize_messages(store.read(imported.session_id).messages) == [
         ("harness", "In short: nothing."),
         ("user", "go on"),
     ]
     assert SessionIndex(tmp_path / "state", store.folder.name).search(["old"])
 
 
-def test_codex_turns_that_were_rolled_back_are_left_out(store, tmp_path):
+def test_rolled_back_codex_turns_are_not_imported(store, tmp_path):
     back = samples.codex_line(9, "event_msg", {"type": "thread_rolled_back", "num_turns": 1})
     again = samples.codex_line(9, "response_item", samples.codex_message("user", "anew"))
 
-    taken = taken_over(store, tmp_path, [*CODEX, back, again])
+    imported = import_values(store, tmp_path, [*CODEX, back, again])
 
-    assert spoken(store.read(taken.session_id).messages) == [("user", "anew")]
+    assert summarize_messages(store.read(imported.session_id).messages) == [("user", "anew")]
 
 
 @pytest.mark.parametrize("text", ["", "no json\n", "[1]\n{}\n", '{"type":"user"}\n', "\0\xff\n"])
-def test_a_file_that_is_no_session_is_refused(store, tmp_path, text):
+def test_importing_file_without_session_fails(store, tmp_path, text):
     for program in ("auto", "claude", "codex"):
         with pytest.raises(SessionError, match="holds no session"):
-            taken_over(store, tmp_path, text, program=program)
+            import_values(store, tmp_path, text, program=program)
     assert store.list() == []
 
 
-def test_an_endless_file_is_refused_without_being_read_to_its_end():
+def test_importing_endless_file_fails_without_reading_all_of_it():
     with pytest.raises(SessionError, match="too large"):
         read_external(Path("/dev/zero"), most_bytes=1000)
 
 
-def test_a_file_that_is_not_there_is_told(tmp_path):
+def test_importing_missing_file_fails(tmp_path):
     with pytest.raises(SessionError, match=r"cannot be read: No such file"):
         read_external(tmp_path / "absent.jsonl")
 
@@ -278,7 +281,7 @@ def balanced(messages):
         mangled(CODEX).map(lambda t: (read_codex, t)),
     )
 )
-def test_whatever_a_file_holds_calls_and_results_are_balanced(tmp_path_factory, sample):
+def test_imported_calls_and_results_are_balanced_for_any_file(tmp_path_factory, sample):
     read, text = sample
     found = read(text, "s.jsonl")
 
@@ -294,13 +297,13 @@ def test_whatever_a_file_holds_calls_and_results_are_balanced(tmp_path_factory, 
         balanced(loaded.messages)
 
 
-def test_blocks_of_plain_text_are_texts(store, tmp_path):
+def test_imported_string_content_is_text_block_and_image_becomes_remark(store, tmp_path):
     values = [
         claude_line("user", "u1", None, {"role": "user", "content": [{"type": "image"}]}),
         claude_line("assistant", "a2", "u1", {**claude_said("m"), "content": "Plain."}),
     ]
 
-    messages = store.read(taken_over(store, tmp_path, values).session_id).messages
+    messages = store.read(import_values(store, tmp_path, values).session_id).messages
 
     assert messages[0].text == "(a picture that was not imported)"
     assert messages[1].content == (TextBlock("Plain."),)

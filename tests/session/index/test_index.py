@@ -39,7 +39,7 @@ def filled(store, index):
     return index
 
 
-def test_a_session_is_listed_with_its_tokens_and_cost(store, index):
+def test_index_lists_session_with_tokens_and_cost(store, index):
     record(store, "s", [*exchange("fix it", "Done."), *exchange("and that", "Done.")])
 
     (one,) = index.sessions()
@@ -49,7 +49,7 @@ def test_a_session_is_listed_with_its_tokens_and_cost(store, index):
     assert one.cost_usd == pytest.approx(0.02)
 
 
-def test_one_unknown_price_makes_the_cost_unknown(store, index):
+def test_one_unknown_price_makes_listed_cost_unknown(store, index):
     record(store, "s", exchange("a", "b"))
     record(store, "s", exchange("c", "d"), cost=None)
 
@@ -58,13 +58,13 @@ def test_one_unknown_price_makes_the_cost_unknown(store, index):
     assert one.cost_usd is None
 
 
-def test_the_session_used_last_comes_first(store, filled):
+def test_index_lists_last_used_session_first(store, filled):
     record(store, "one", exchange("again", "Yes."))
 
     assert [one.id for one in filled.sessions()] == ["one", "two"]
 
 
-def test_the_list_tells_what_the_journals_tell(store, filled):
+def test_index_list_matches_list_from_journals(store, filled):
     listed = [replace(one, usage=None, cost_usd=None) for one in filled.sessions()]
 
     assert [(o.id, o.title, o.started, o.updated, o.messages, o.cwd, o.model) for o in listed] == [
@@ -72,7 +72,7 @@ def test_the_list_tells_what_the_journals_tell(store, filled):
     ]
 
 
-def test_words_are_found_in_prompts_answers_and_calls(filled):
+def test_search_finds_words_in_prompts_answers_calls_and_titles(filled):
     assert snippets(filled.search(["alpha"])) == [
         ("two", "call", "bash make alpha"),
         ("one", "prompt", "fix the alpha parser"),
@@ -81,13 +81,13 @@ def test_words_are_found_in_prompts_answers_and_calls(filled):
     assert snippets(filled.search(["BETA"])) == [("one", "answer", "It was the beta.")]
 
 
-def test_matches_are_marked_where_they_are(filled):
+def test_search_matches_are_marked_at_their_positions(filled):
     (one,) = filled.search(["beta"])
 
     assert [one.snippet[start:end] for start, end in one.matches] == ["beta"]
 
 
-def test_a_match_is_marked_whatever_its_accents():
+def test_search_match_ignores_accents():
     match = SearchQuery(["cafe"]).match(
         "the café", project="p", session_id="s", seq=1, at="", kind="prompt"
     )
@@ -95,12 +95,12 @@ def test_a_match_is_marked_whatever_its_accents():
     assert [match.snippet[start:end] for start, end in match.matches] == ["café"]
 
 
-def test_all_words_must_be_in_one_text(filled):
+def test_search_requires_all_words_in_one_text(filled):
     assert filled.search(["alpha", "beta"]) == []
     assert len(filled.search(["alpha", "pars"])) == 2
 
 
-def test_quotes_and_operators_are_only_words(filled):
+def test_search_treats_quotes_and_operators_as_plain_words(filled):
     for hostile in ('"', '"alpha', "alpha*", "NOT alpha", "alpha OR", "text:alpha", "(alpha"):
         if hostile == '"':
             with pytest.raises(UsageError, match="nothing to search for"):
@@ -110,7 +110,7 @@ def test_quotes_and_operators_are_only_words(filled):
     assert filled.search(["NOT alpha"]) == []
 
 
-def test_a_session_that_goes_on_is_read_only_where_it_is_new(store, filled, monkeypatch):
+def test_index_reads_only_new_records_of_growing_session(store, filled, monkeypatch):
     filled.sessions()
     wholly_read = []
     monkeypatch.setattr(session_index, "read_whole", lambda *args: wholly_read.append(args))
@@ -123,7 +123,7 @@ def test_a_session_that_goes_on_is_read_only_where_it_is_new(store, filled, monk
     assert wholly_read == []
 
 
-def test_segments_belong_to_their_session(store, filled):
+def test_index_counts_segments_with_their_session(store, filled):
     first = store.folder / "one.jsonl"
     lines = first.read_bytes().splitlines(keepends=True)
     filled.sessions()
@@ -138,7 +138,7 @@ def test_segments_belong_to_their_session(store, filled):
     assert [one.session_id for one in filled.search(["beta"])] == ["one"]
 
 
-def test_the_beginning_of_a_result_is_found_however_long_it_is(store, index, monkeypatch):
+def test_search_finds_beginning_of_long_tool_result(store, index, monkeypatch):
     output = "omega at the top\n" + "more of it\n" * 5000 + "sigma at the end"
     record(store, "s", tool_use("c1", "make", "short"))
     index.sessions()
@@ -151,7 +151,7 @@ def test_the_beginning_of_a_result_is_found_however_long_it_is(store, index, mon
     assert [one.kind for one in index.search(["omega"])] == ["result"]
 
 
-def test_what_a_deleted_session_said_is_not_found_any_more(store, filled):
+def test_search_does_not_find_text_of_deleted_session(store, filled):
     filled.sessions()
     (store.folder / "one.jsonl").unlink()
 
@@ -159,7 +159,7 @@ def test_what_a_deleted_session_said_is_not_found_any_more(store, filled):
     assert filled.search(["beta"]) == []
 
 
-def test_a_rewritten_journal_is_read_again(store, filled):
+def test_index_rereads_rewritten_journal(store, filled):
     filled.sessions()
     path = store.folder / "one.jsonl"
     path.unlink()
@@ -169,7 +169,7 @@ def test_a_rewritten_journal_is_read_again(store, filled):
     assert filled.search(["beta"]) == []
 
 
-def test_a_line_being_written_comes_with_the_next_look(store, filled):
+def test_index_adds_partly_written_line_once_it_is_complete(store, filled):
     path = store.folder / "one.jsonl"
     whole = path.read_bytes()
     path.write_bytes(whole[:-30])
@@ -182,7 +182,7 @@ def test_a_line_being_written_comes_with_the_next_look(store, filled):
     assert listed["one"].cost_usd == pytest.approx(0.01)
 
 
-def test_other_projects_are_told_only_when_asked_for(store, filled, tmp_path, clock):
+def test_sessions_of_other_projects_are_listed_only_with_everywhere(store, filled, tmp_path, clock):
     (tmp_path / "elsewhere").mkdir()
     other = Store(tmp_path / "state", tmp_path / "elsewhere", clock=clock)
     record(other, "theirs", exchange("the alpha of others", "No."))
@@ -193,12 +193,12 @@ def test_other_projects_are_told_only_when_asked_for(store, filled, tmp_path, cl
     assert filled.search(["others"]) == []
 
 
-def test_nothing_there_is_an_empty_list_and_leaves_no_file(index, tmp_path):
+def test_index_without_sessions_is_empty_and_creates_no_file(index, tmp_path):
     assert answers(index) == ([], [])
     assert not (tmp_path / "state").exists()
 
 
-def test_the_index_is_closed_to_others(filled, tmp_path):
+def test_index_files_are_private_to_owner(filled, tmp_path):
     filled.sessions()
 
     for path in (tmp_path / "state").glob("index*"):
@@ -206,7 +206,7 @@ def test_the_index_is_closed_to_others(filled, tmp_path):
     assert (tmp_path / "state/index.sqlite").exists()
 
 
-def test_damage_anywhere_changes_no_answer(filled, tmp_path):
+def test_damaged_index_file_never_changes_results(filled, tmp_path):
     path = tmp_path / "state/index.sqlite"
     expected = answers(filled)
     tries = size(12, 500)
@@ -222,14 +222,14 @@ def test_damage_anywhere_changes_no_answer(filled, tmp_path):
     assert wrong == 0
 
 
-def test_an_index_of_another_version_is_made_anew(filled, tmp_path, monkeypatch):
+def test_index_of_another_version_is_rebuilt(filled, tmp_path, monkeypatch):
     expected = answers(filled)
     monkeypatch.setattr(session_index, "_VERSION", 99)
 
     assert answers(filled) == expected
 
 
-def test_rubbish_a_folder_or_a_stale_log_in_its_place_do_not_matter(filled, tmp_path):
+def test_garbage_stale_log_or_folder_in_place_of_index_does_not_change_results(filled, tmp_path):
     expected = answers(filled)
     path = tmp_path / "state/index.sqlite"
     path.write_bytes(b"no database")
@@ -243,7 +243,7 @@ def test_rubbish_a_folder_or_a_stale_log_in_its_place_do_not_matter(filled, tmp_
 
 
 @pytest.mark.parametrize("is_built_with", [True, False])
-def test_without_sqlite_or_its_search_the_journals_answer(
+def test_journals_are_searched_without_sqlite_or_its_full_text_search(
     filled, tmp_path, monkeypatch, is_built_with
 ):
     sessions, found = answers(filled)
@@ -257,7 +257,7 @@ def test_without_sqlite_or_its_search_the_journals_answer(
     assert answers(filled) == ([replace(o, usage=None, cost_usd=None) for o in sessions], found)
 
 
-def test_a_lock_that_is_not_given_back_only_costs_the_index(filled, tmp_path, monkeypatch):
+def test_journals_are_searched_while_index_lock_is_held(filled, tmp_path, monkeypatch):
     sessions, found = answers(filled)
     monkeypatch.setattr("dirge_py.session.index.session_index._LOCK_TIMEOUT_S", 0.0)
     holder = subprocess.Popen(
@@ -283,7 +283,7 @@ for _ in range(10):
 """
 
 
-def test_two_processes_at_once_get_the_same_answers(store, filled, tmp_path):
+def test_two_processes_using_index_at_once_get_same_results(store, filled, tmp_path):
     started = [
         subprocess.Popen(
             [sys.executable, "-c", ASK, str(tmp_path / "state"), store.folder.name],
@@ -294,13 +294,13 @@ def test_two_processes_at_once_get_the_same_answers(store, filled, tmp_path):
         for _ in range(2)
     ]
 
-    told = [child.communicate(timeout=60)[0].splitlines() for child in started]
+    outputs = [child.communicate(timeout=60)[0].splitlines() for child in started]
 
-    assert set(told[0] + told[1]) == {"[('two', False), ('one', False)] 3"}
-    assert len(told[0] + told[1]) == 20
+    assert set(outputs[0] + outputs[1]) == {"[('two', False), ('one', False)] 3"}
+    assert len(outputs[0] + outputs[1]) == 20
 
 
-def test_rebuilding_counts_the_sessions(filled):
+def test_rebuilding_index_returns_number_of_sessions(filled):
     assert filled.rebuild() == 2
     assert len(filled.sessions()) == 2
 
@@ -316,7 +316,7 @@ MESSAGES = st.lists(
 
 @settings(max_examples=size(12, 400), deadline=None)
 @given(st.lists(st.tuples(MESSAGES, st.one_of(st.none(), st.just(0.5))), min_size=1, max_size=3))
-def test_taken_in_run_by_run_it_is_what_the_whole_journal_says(tmp_path_factory, runs):
+def test_index_updated_run_by_run_matches_complete_journal(tmp_path_factory, runs):
     root = tmp_path_factory.mktemp("state")
     store = Store(root, root, clock=Clock())
     index = SessionIndex(root, store.folder.name)
@@ -354,11 +354,11 @@ def test_taken_in_run_by_run_it_is_what_the_whole_journal_says(tmp_path_factory,
         ),
     )
 )
-def test_a_tally_comes_back_as_it_was_written(tally):
+def test_session_totals_survive_json_encoding(tally):
     assert SessionTotals.from_json(json.loads(tally.as_json())) == tally
 
 
-def test_the_journals_are_never_touched(store, filled):
+def test_rebuilding_index_changes_no_journal(store, filled):
     before = {path: path.read_bytes() for path in store.folder.rglob("*.jsonl")}
     filled.rebuild()
 

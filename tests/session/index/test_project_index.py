@@ -9,7 +9,7 @@ from tests.session.conftest import Clock
 from tests.support.stored_sessions import exchange, record
 
 
-def test_it_knows_the_sessions_of_the_store_it_was_opened_for(tmp_path: Path) -> None:
+def test_index_of_configured_store_lists_and_finds_its_sessions(tmp_path: Path) -> None:
     environment = {"DIRGE_CONFIG_DIR": str(tmp_path), "DIRGE_STATE_DIR": str(tmp_path / "state")}
     config = load(environment=environment)
     store = open_store(config, tmp_path)

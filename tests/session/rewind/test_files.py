@@ -19,7 +19,7 @@ async def changed(driver: RewindDriver) -> dict[str, str]:
     return {change.path: change.kind for change in preview.changes}
 
 
-async def test_rewind_puts_back_what_commands_changed_made_and_removed(
+async def test_rewind_restores_files_that_commands_changed_created_and_removed(
     project: ScriptedProject,
 ) -> None:
     async with rewindable(project) as driver:
@@ -55,7 +55,7 @@ async def test_g11_files_are_restored_after_a_restart_and_redone_after_another(
         assert list(driver.conversation.messages) == whole
 
 
-async def test_files_of_the_person_are_flagged_and_kept_unless_chosen(
+async def test_user_changes_are_flagged_and_kept_by_rewind_unless_chosen(
     project: ScriptedProject,
 ) -> None:
     async with rewindable(project) as driver:
@@ -94,7 +94,7 @@ async def test_files_that_changed_after_a_rewind_are_kept_and_named_by_redo(
         assert driver.files == {"a": "changed since\n", "b": "two\n"}
 
 
-async def test_the_conversation_or_the_files_go_back_alone(project: ScriptedProject) -> None:
+async def test_rewind_can_move_only_conversation_or_only_files(project: ScriptedProject) -> None:
     async with rewindable(project) as driver:
         driver.edit(a="one\n")
         await driver.prompt("work", "echo two > a")
@@ -111,7 +111,7 @@ async def test_the_conversation_or_the_files_go_back_alone(project: ScriptedProj
         assert (driver.files, list(driver.conversation.messages)) == ({"a": "two\n"}, whole)
 
 
-async def test_what_the_agent_did_on_a_branch_that_was_left_is_not_the_persons(
+async def test_agent_changes_on_abandoned_branch_are_not_treated_as_user_changes(
     project: ScriptedProject,
 ) -> None:
     async with rewindable(project) as driver:
@@ -126,7 +126,9 @@ async def test_what_the_agent_did_on_a_branch_that_was_left_is_not_the_persons(
         assert driver.files == {"a": "two\n"}
 
 
-async def test_g13_a_file_too_large_for_a_snapshot_is_named(project: ScriptedProject) -> None:
+async def test_g13_file_too_large_for_snapshot_is_listed_as_left_out(
+    project: ScriptedProject,
+) -> None:
     async with rewindable(project) as driver:
         (project.folder / "big").write_bytes(b"x" * (LARGE + 1))
         await driver.prompt("work", "echo more >> big; echo new > a")
@@ -138,7 +140,7 @@ async def test_g13_a_file_too_large_for_a_snapshot_is_named(project: ScriptedPro
         assert (project.folder / "big").stat().st_size == LARGE + 6
 
 
-async def test_what_was_ignored_or_too_large_or_anothers_then_is_not_removed(
+async def test_undo_keeps_files_that_were_ignored_too_large_or_in_nested_repository(
     project: ScriptedProject,
 ) -> None:
     async with rewindable(project) as driver:
@@ -158,12 +160,12 @@ async def test_what_was_ignored_or_too_large_or_anothers_then_is_not_removed(
         moved = await driver.timeline.undo()
 
         assert (moved.done, moved.failed) == ((".gitignore", "a"), ())
-        # Nobody knows of the one in the folder that was ignored.
+        # `log/` was ignored before the run, so nobody knows whether `log/x` existed then.
         assert moved.left_out == (".env", "big", "inner/", "inner/f", "log/x")
         assert sorted(driver.files) == [".env", ".gitignore", "big", "inner/f", "log/x"]
 
 
-async def test_a_file_that_went_when_it_was_ignored_goes_again_by_redo(
+async def test_redo_removes_file_that_run_removed_and_ignored(
     project: ScriptedProject,
 ) -> None:
     async with rewindable(project) as driver:
@@ -186,7 +188,7 @@ class Cut(SnapshotRepository):
         raise asyncio.CancelledError
 
 
-async def test_redo_brings_back_what_a_move_that_was_cut_off_had_put_back(
+async def test_redo_reverts_files_restored_by_interrupted_undo(
     project: ScriptedProject,
 ) -> None:
     async with rewindable(project, keeping=Cut) as driver:
@@ -207,7 +209,7 @@ async def test_redo_brings_back_what_a_move_that_was_cut_off_had_put_back(
         assert driver.files == {"a": "mine\n", "b": "two\n", "c": "mine, too\n"}
 
 
-async def test_a_file_that_cannot_be_put_back_is_told_with_its_reason(
+async def test_file_that_cannot_be_restored_is_reported_with_reason(
     project: ScriptedProject,
 ) -> None:
     async with rewindable(project) as driver:
@@ -224,7 +226,7 @@ async def test_a_file_that_cannot_be_put_back_is_told_with_its_reason(
         assert [why for _, why in moved.failed if not why] == []
 
 
-async def test_without_its_snapshot_the_conversation_goes_alone(
+async def test_rewind_without_snapshot_moves_only_conversation(
     project: ScriptedProject, tmp_path: Path
 ) -> None:
     async with rewindable(project) as driver:
@@ -241,7 +243,7 @@ async def test_without_its_snapshot_the_conversation_goes_alone(
         assert (list(driver.conversation.messages), driver.files) == ([], {"a": "two\n"})
 
 
-async def test_how_many_files_changed_since_is_told_of_each_prompt(
+async def test_changed_since_counts_changed_files_for_each_prompt(
     project: ScriptedProject,
 ) -> None:
     async with rewindable(project) as driver:

@@ -27,7 +27,7 @@ def texts(messages: object) -> list[str]:
     return [m.text for m in messages if isinstance(m, UserMessage | AssistantMessage)]
 
 
-async def test_rewind_goes_before_a_prompt_and_gives_its_text_back(
+async def test_rewind_removes_prompt_and_returns_its_text(
     project: ScriptedProject,
 ) -> None:
     async with project.open() as conversation:
@@ -44,7 +44,7 @@ async def test_rewind_goes_before_a_prompt_and_gives_its_text_back(
         assert texts(conversation.messages) == ["one", "answer to one", "other", "answer to other"]
 
 
-async def test_a_move_is_told_with_the_messages_that_lead_up_to_it(
+async def test_undo_emits_history_moved_with_remaining_messages(
     project: ScriptedProject,
 ) -> None:
     events: list[object] = []
@@ -59,7 +59,7 @@ async def test_a_move_is_told_with_the_messages_that_lead_up_to_it(
         ]
 
 
-async def test_redo_takes_back_one_move_after_the_other(project: ScriptedProject) -> None:
+async def test_redo_reverts_moves_one_at_a_time(project: ScriptedProject) -> None:
     async with project.open() as conversation:
         await send_prompts(project, conversation, "one", "two", "three")
         whole = list(conversation.messages)
@@ -78,7 +78,7 @@ async def test_redo_takes_back_one_move_after_the_other(project: ScriptedProject
             await conversation.timeline.redo()
 
 
-async def test_a_rewind_is_taken_back_after_a_restart(project: ScriptedProject) -> None:
+async def test_redo_reverts_rewind_after_restart(project: ScriptedProject) -> None:
     async with project.open() as conversation:
         await send_prompts(project, conversation, "one", "two")
         whole = list(conversation.messages)
@@ -93,7 +93,7 @@ async def test_a_rewind_is_taken_back_after_a_restart(project: ScriptedProject) 
         assert list(conversation.messages) == whole
 
 
-async def test_what_was_said_after_a_move_is_not_taken_back_with_it(
+async def test_redo_is_refused_after_a_new_message(
     project: ScriptedProject,
 ) -> None:
     async with project.open() as conversation:
@@ -107,7 +107,7 @@ async def test_what_was_said_after_a_move_is_not_taken_back_with_it(
         assert texts(conversation.messages)[-1] == "answer to three"
 
 
-async def test_a_branch_that_was_left_is_reached_by_the_tree(project: ScriptedProject) -> None:
+async def test_switch_returns_to_branch_left_by_fork(project: ScriptedProject) -> None:
     async with project.open() as conversation:
         await send_prompts(project, conversation, "one", "two")
         left = list(conversation.messages)
@@ -130,7 +130,7 @@ async def test_a_branch_that_was_left_is_reached_by_the_tree(project: ScriptedPr
             await conversation.timeline.switch("zzzz")
 
 
-async def test_g09_a_clone_ends_at_the_message_and_what_its_calls_came_to(
+async def test_g09_clone_ends_at_chosen_message_and_results_of_its_calls(
     project: ScriptedProject,
 ) -> None:
     (project.folder / "a.txt").write_text("one\n")
@@ -150,7 +150,7 @@ async def test_g09_a_clone_ends_at_the_message_and_what_its_calls_came_to(
         assert_balanced(project.model.seen[-1].messages)
 
 
-async def test_before_a_message_that_was_steered_in_the_run_up_to_it_stays(
+async def test_rewind_to_steering_message_keeps_earlier_part_of_its_run(
     project: ScriptedProject,
 ) -> None:
     (project.folder / "a.txt").write_text("one\n")
@@ -173,7 +173,7 @@ async def test_before_a_message_that_was_steered_in_the_run_up_to_it_stays(
         assert_balanced(project.model.seen[-1].messages)
 
 
-async def test_nothing_moves_while_a_run_goes_on(project: ScriptedProject) -> None:
+async def test_undo_is_refused_during_a_run(project: ScriptedProject) -> None:
     gate = asyncio.Event()
     async with project.open() as conversation:
         await send_prompts(project, conversation, "one")
@@ -186,7 +186,7 @@ async def test_nothing_moves_while_a_run_goes_on(project: ScriptedProject) -> No
         assert texts(conversation.messages) == ["one", "answer to one", "more", "two"]
 
 
-async def test_tokens_and_cost_stay_those_of_the_whole_session(project: ScriptedProject) -> None:
+async def test_undo_keeps_tokens_and_cost_of_whole_session(project: ScriptedProject) -> None:
     project.model.will_say("a", usage=Usage(input=1000, output=100))
     project.model.will_say("b", usage=Usage(input=2000, output=200))
     async with project.open() as conversation:
@@ -203,7 +203,7 @@ async def test_tokens_and_cost_stay_those_of_the_whole_session(project: Scripted
         assert (conversation.usage, conversation.cost_usd) == (Usage(input=3000, output=300), cost)
 
 
-async def test_a_compaction_counts_only_on_its_branch(project: ScriptedProject) -> None:
+async def test_compaction_applies_only_to_its_branch(project: ScriptedProject) -> None:
     def folded() -> bool:
         return not any(text.startswith("prompt 0") for text in project.prompts_of_call())
 
@@ -226,7 +226,7 @@ async def test_a_compaction_counts_only_on_its_branch(project: ScriptedProject) 
         assert folded()
 
 
-async def test_the_todo_list_is_the_one_of_the_branch(project: ScriptedProject) -> None:
+async def test_undo_and_redo_switch_to_todo_list_of_branch(project: ScriptedProject) -> None:
     async with project.open() as conversation:
         shown: list[Any] = []
         conversation.timeline.follows["todo"] = shown.append
@@ -247,7 +247,7 @@ async def test_the_todo_list_is_the_one_of_the_branch(project: ScriptedProject) 
     ]
 
 
-async def test_a_question_that_waits_waits_again_where_it_waited(project: ScriptedProject) -> None:
+async def test_deferred_call_waits_again_after_undo_and_redo(project: ScriptedProject) -> None:
     project.user.answer = PermissionAnswer(effect="defer")
     project.model.will_call("bash", command="touch a")
     async with project.open() as conversation:
@@ -258,14 +258,14 @@ async def test_a_question_that_waits_waits_again_where_it_waited(project: Script
         assert list(conversation.messages) == waiting
 
 
-async def test_without_a_session_there_is_nothing_to_go_back_in(project: ScriptedProject) -> None:
+async def test_undo_without_stored_session_is_refused(project: ScriptedProject) -> None:
     async with project.open("none") as conversation:
         await send_prompts(project, conversation, "one")
         with pytest.raises(DirgeError, match="has no stored session"):
             await conversation.timeline.undo()
 
 
-async def test_a_session_in_which_nothing_was_said_has_nothing_to_go_to(
+async def test_undo_in_session_without_messages_is_refused(
     project: ScriptedProject,
 ) -> None:
     async with project.open() as conversation:
@@ -274,7 +274,7 @@ async def test_a_session_in_which_nothing_was_said_has_nothing_to_go_to(
             await conversation.timeline.undo()
 
 
-async def test_no_run_begins_while_the_files_are_put_back(project: ScriptedProject) -> None:
+async def test_send_is_refused_while_files_are_restored(project: ScriptedProject) -> None:
     async with project.open() as conversation:
         await send_prompts(project, conversation, "one", "two")
         move = asyncio.ensure_future(conversation.timeline.undo())

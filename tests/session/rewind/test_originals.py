@@ -80,7 +80,7 @@ RENAME = patch("rename", "ignored", new_path="build/moved")
 
 
 @pytest.mark.parametrize("call", [EDIT, WRITE, UPDATE])
-async def test_an_ignored_file_that_was_changed_unasked_comes_back(
+async def test_ignored_file_changed_without_approval_can_be_undone(
     project: ScriptedProject, call: Any
 ) -> None:
     before = files(project)
@@ -96,7 +96,7 @@ async def test_an_ignored_file_that_was_changed_unasked_comes_back(
 
 
 @pytest.mark.parametrize("call", [DELETE, RENAME])
-async def test_removing_an_ignored_file_asks_and_can_be_undone(
+async def test_removing_ignored_file_asks_and_can_be_undone(
     project: ScriptedProject, call: Any
 ) -> None:
     before = files(project)
@@ -117,7 +117,7 @@ async def test_removing_an_ignored_file_asks_and_can_be_undone(
         assert "ignored" not in files(project)
 
 
-async def test_under_yolo_nothing_is_asked_and_the_file_comes_back(
+async def test_yolo_mode_removes_ignored_file_without_asking_and_can_be_undone(
     project: ScriptedProject,
 ) -> None:
     keep_files(project, "yolo")
@@ -130,7 +130,7 @@ async def test_under_yolo_nothing_is_asked_and_the_file_comes_back(
     assert files(project)["ignored"] == "old\n"
 
 
-async def test_what_snapshots_hold_is_removed_unasked(project: ScriptedProject) -> None:
+async def test_file_held_by_snapshots_is_removed_without_asking(project: ScriptedProject) -> None:
     async with project.open() as conversation:
         await do(conversation, project, read("plain"), patch("delete", "plain"))
         assert (project.user.asked, "plain" in files(project)) == ([], False)
@@ -140,7 +140,9 @@ async def test_what_snapshots_hold_is_removed_unasked(project: ScriptedProject) 
     assert files(project)["plain"] == "old\n"
 
 
-async def test_it_comes_back_after_several_runs_and_a_restart(project: ScriptedProject) -> None:
+async def test_ignored_file_is_restored_after_several_runs_and_restart(
+    project: ScriptedProject,
+) -> None:
     async with project.open() as conversation:
         await do(conversation, project, read("plain"))
         await do(conversation, project, read("ignored"), EDIT)
@@ -159,7 +161,9 @@ async def test_it_comes_back_after_several_runs_and_a_restart(project: ScriptedP
         assert files(project)["ignored"] == "old\n"
 
 
-async def test_what_the_person_made_of_it_later_is_theirs(project: ScriptedProject) -> None:
+async def test_later_user_change_of_ignored_file_is_kept_by_rewind(
+    project: ScriptedProject,
+) -> None:
     async with project.open() as conversation:
         await do(conversation, project, read("ignored"), EDIT)
         put(project, "ignored", "mine\n")
@@ -171,7 +175,7 @@ async def test_what_the_person_made_of_it_later_is_theirs(project: ScriptedProje
 
 
 @pytest.mark.parametrize("call", ["edit", "delete"])
-async def test_a_file_too_large_for_snapshots_comes_back(
+async def test_change_of_file_too_large_for_snapshots_can_be_undone(
     project: ScriptedProject, call: str
 ) -> None:
     large = put(project, "large", "old\n" + "x" * MIB)
@@ -193,7 +197,7 @@ async def test_a_file_too_large_for_snapshots_comes_back(
 
 
 @pytest.mark.parametrize("call", [EDIT, DELETE])
-async def test_a_copy_is_kept_of_what_no_snapshot_can_hold(
+async def test_changing_file_in_nested_repository_keeps_private_copy(
     project: ScriptedProject, call: Any
 ) -> None:
     new_repository(project.folder / "nested")
@@ -217,7 +221,7 @@ async def test_a_copy_is_kept_of_what_no_snapshot_can_hold(
     assert any(str(copy) in text for text in received)
 
 
-async def test_with_snapshots_turned_off_removing_asks_and_editing_does_not(
+async def test_snapshots_turned_off_makes_removing_ask_but_not_editing(
     project: ScriptedProject,
 ) -> None:
     keep_files(project, more="snapshots = false")

@@ -1,4 +1,4 @@
-"""Random prompts, edits, moves and restarts: nothing is lost, and redo undoes."""
+"""Random prompts, edits, moves and restarts: nothing is lost, and redo reverts each move."""
 
 import asyncio
 import os
@@ -100,16 +100,18 @@ class Visit:
 
 @settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
 @given(steps)
-def test_the_journal_only_grows_and_every_state_can_be_sent(story: list[tuple[str, int]]) -> None:
+def test_random_moves_never_change_journal_records_and_keep_history_sendable(
+    script: list[tuple[str, int]],
+) -> None:
     async def visit(project: ScriptedProject) -> None:
         async with AsyncExitStack() as stack:
             visit = Visit(project, stack)
             await visit.open("new")
-            for step, number in story:
+            for step, number in script:
                 await visit.take(step, number)
                 visit.check()
 
-    in_a_room(visit)
+    run_in_new_project(visit)
 
 
 @settings(max_examples=3, deadline=None, suppress_health_check=list(HealthCheck))
@@ -120,13 +122,13 @@ def test_the_journal_only_grows_and_every_state_can_be_sent(story: list[tuple[st
         max_size=7,
     )
 )
-def test_redo_after_a_move_gives_back_messages_and_files(story: list[tuple[str, int]]) -> None:
+def test_redo_after_random_moves_restores_messages_and_files(script: list[tuple[str, int]]) -> None:
     async def visit(project: ScriptedProject) -> None:
         async with rewindable(project) as driver:
-            for place, (step, number) in enumerate(story):
+            for place, (step, number) in enumerate(script):
                 await take(driver, step, number, place)
 
-    in_a_room(visit)
+    run_in_new_project(visit)
 
 
 async def take(driver: RewindDriver, step: str, number: int, place: int) -> None:
@@ -150,8 +152,8 @@ async def take(driver: RewindDriver, step: str, number: int, place: int) -> None
         assert moves[-1].data["why"] == "redo"
 
 
-def in_a_room(visit: Callable[[ScriptedProject], Any]) -> None:
-    """Run it in its own project."""
+def run_in_new_project(visit: Callable[[ScriptedProject], Any]) -> None:
+    """Run `visit` in a new project."""
     left = os.getcwd()
     with tempfile.TemporaryDirectory() as base:
         project = ScriptedProject(Path(base))

@@ -13,7 +13,7 @@ from .conftest import LIMIT
 NAMES = ("b.py", "a/b.py", "a/a/b.py", "b.pyi", "x" * 200, "y" * 60 + "/" + "x" * 200, "ü b", "-b")
 
 
-async def test_it_knows_which_files_are_held_and_which_could_be(project):
+async def test_holds_file_and_unheld_tell_held_files_from_holdable_files(project):
     project.put(".gitignore", "*.log\n")
     for name in NAMES:
         project.put(name)
@@ -33,7 +33,7 @@ async def test_it_knows_which_files_are_held_and_which_could_be(project):
     assert snapshots.unheld([*reals, "/etc/passwd"]) == reals[:2]
 
 
-async def test_what_was_asked_for_is_held_from_then_on(project):
+async def test_ignored_or_large_file_asked_for_is_held_in_later_snapshots(project):
     project.put(".gitignore", "*.log\n")
     log = project.put("a.log", "one\n")
     large = project.put("large", b"x" * (LIMIT + 1))
@@ -56,7 +56,7 @@ async def test_what_was_asked_for_is_held_from_then_on(project):
     assert (await snapshots.take_snapshot()).tree == asked.tree
 
 
-async def test_what_cannot_be_held_spoils_no_snapshot(project):
+async def test_asked_file_that_cannot_be_held_does_not_break_snapshots(project):
     project.put(".gitignore", "out/\n")
     project.put("a")
     kept = project.put("out/f")
@@ -79,7 +79,7 @@ async def test_what_cannot_be_held_spoils_no_snapshot(project):
     assert not snapshots.unavailable
 
 
-async def test_going_back_changes_no_mode_under_another_name(project):
+async def test_restoring_file_mode_does_not_change_mode_of_hard_link(project):
     script = project.put("run.sh", "echo\n", 0o755)
     snapshots = project.open()
     before = await snapshots.take_snapshot()
@@ -97,7 +97,7 @@ def copies(folder: Path) -> list[bytes]:
     return [path.read_bytes() for path in sorted(folder.iterdir()) if path.name != COPIES_LIST]
 
 
-def test_copies_are_private_and_made_once(tmp_path):
+def test_file_copies_are_private_and_made_once(tmp_path):
     kept = FileCopies(tmp_path / "copies", days=30)
 
     first = kept.keep("/somewhere/a b", b"one")
@@ -110,7 +110,7 @@ def test_copies_are_private_and_made_once(tmp_path):
     assert (kept.folder / COPIES_LIST).read_text().count('"path": "/somewhere/a b"') == 2
 
 
-def test_old_copies_go_and_the_oldest_where_there_is_no_room(tmp_path):
+def test_old_file_copies_are_deleted_and_oldest_first_when_too_large(tmp_path):
     now = 1_000_000_000.0
     kept = FileCopies(tmp_path, days=10, max_bytes=25, clock=lambda: now)
     kept.keep("/old", b"0")
@@ -124,7 +124,7 @@ def test_old_copies_go_and_the_oldest_where_there_is_no_room(tmp_path):
     assert copies(tmp_path) == [b"x" * 100]
 
 
-def test_a_copy_that_cannot_be_kept_says_where_there_is_no_room(tmp_path):
+def test_file_copy_that_cannot_be_written_raises_error_naming_file(tmp_path):
     (tmp_path / "file").write_text("")
 
     with pytest.raises(FileError, match="/a was not changed: it could not be copied to"):

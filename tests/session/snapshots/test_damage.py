@@ -20,7 +20,7 @@ def overwrite(path, content):
     path.write_bytes(content)
 
 
-def spoil_everything(store):
+def corrupt_all_objects(store):
     for path in objects(store):
         overwrite(path, os.urandom(64))
 
@@ -35,36 +35,36 @@ def empty_objects(store):
         overwrite(path, b"")
 
 
-def lose_head(store):
+def delete_head(store):
     (store / "HEAD").unlink()
 
 
-def spoil_settings(store):
+def corrupt_settings(store):
     (store / "config").write_bytes(os.urandom(64))
 
 
-def lose_objects(store):
+def delete_objects(store):
     shutil.rmtree(store / "objects")
 
 
-def become_a_file(store):
+def replace_store_with_file(store):
     shutil.rmtree(store)
     store.write_text("no folder\n")
 
 
 DAMAGES = (
-    spoil_everything,
-    lose_head,
-    become_a_file,
+    corrupt_all_objects,
+    delete_head,
+    replace_store_with_file,
     cut_packs,
     empty_objects,
-    spoil_settings,
-    lose_objects,
+    corrupt_settings,
+    delete_objects,
 )
 
 
 @pytest.mark.parametrize("damage", DAMAGES[: size(3, len(DAMAGES))])
-async def test_after_any_damage_snapshots_work_again(project, damage):
+async def test_snapshots_work_again_after_store_damage(project, damage):
     for number in range(220):
         project.put(f"f{number}", f"{number}\n")
     project.put("f", "one\n")
@@ -86,11 +86,11 @@ async def test_after_any_damage_snapshots_work_again(project, damage):
     aside = list(repository.store.parent.glob("*.damaged-*"))
     assert len(aside) == len(project.notices) == 1
     assert str(aside[0]) in project.notices[0]
-    # What had no object damaged is whole, wherever it lies by now.
-    assert found == (damage in (lose_head, spoil_settings))
+    # Damage that spares the objects loses no snapshot, wherever the store is now.
+    assert found == (damage in (delete_head, corrupt_settings))
 
 
-async def test_what_is_whole_in_a_damaged_store_still_comes_back(project):
+async def test_undamaged_snapshot_of_damaged_store_can_be_restored(project):
     project.put("f", "one\n")
     repository = project.open()
     first = (await repository.take_snapshot()).tree
@@ -105,7 +105,7 @@ async def test_what_is_whole_in_a_damaged_store_still_comes_back(project):
     assert await repository.holds(first)
 
 
-async def test_one_damaged_content_is_told_and_the_rest_comes_back(project):
+async def test_damaged_file_content_is_reported_and_other_files_are_restored(project):
     project.put("f", "f one\n")
     project.put("g", "g one\n")
     repository = project.open()
@@ -129,7 +129,7 @@ async def test_one_damaged_content_is_told_and_the_rest_comes_back(project):
     assert await repository.holds(first)
 
 
-async def test_lost_refs_lose_no_snapshot_of_this_session(project):
+async def test_lost_refs_lose_no_snapshot_of_current_session(project):
     project.put("f", "one\n")
     repository = project.open()
     first = (await repository.take_snapshot()).tree
@@ -142,7 +142,7 @@ async def test_lost_refs_lose_no_snapshot_of_this_session(project):
     assert (await restore_all(repository, first, now)).done == ("f",)
 
 
-async def test_a_spoilt_index_is_made_anew(project):
+async def test_damaged_git_index_is_rebuilt(project):
     project.put("f", "one\n")
     repository = project.open()
     first = (await repository.take_snapshot()).tree
@@ -156,7 +156,7 @@ async def test_a_spoilt_index_is_made_anew(project):
     assert project.notices == []
 
 
-async def test_a_leftover_lock_of_the_index_stops_nothing(project):
+async def test_leftover_index_lock_does_not_block_snapshots(project):
     project.put("f", "one\n")
     repository = project.open()
     first = await repository.take_snapshot()
@@ -167,7 +167,7 @@ async def test_a_leftover_lock_of_the_index_stops_nothing(project):
     assert await repository.take_snapshot() not in (None, first)
 
 
-async def test_a_tree_that_nobody_has_is_not_held(project):
+async def test_unknown_tree_is_not_held_and_cannot_be_restored(project):
     project.put("f")
     repository = project.open()
     await repository.take_snapshot()
@@ -179,7 +179,7 @@ async def test_a_tree_that_nobody_has_is_not_held(project):
         await repository.restore("1" * 40, ["f"])
 
 
-async def test_a_disk_without_room_is_not_taken_for_damage(project):
+async def test_full_disk_is_not_treated_as_store_damage(project):
     project.put("f", "then\n")
     repository = project.open()
     tree = (await repository.take_snapshot()).tree

@@ -70,19 +70,19 @@ def parents_of(root, path):
     return reversed(found)
 
 
-# Each try takes a second: making a smaller one of what failed would take minutes.
+# Each example takes a second, so shrinking a failing one would take minutes.
 @settings(max_examples=size(3, 400), deadline=None, phases=[Phase.explicit, Phase.generate])
 @given(first=changes, second=changes)
 @example(
     first=[("write", b"a", b"one\n")],
     second=[("write", b"a/x", b"one\n"), ("write", b"a/b/y", b""), ("remove", b"a/b/y", None)],
 )
-def test_each_of_two_states_comes_back_exactly(first, second):
+def test_restoring_either_of_two_snapshots_gives_exact_files(first, second):
     with tempfile.TemporaryDirectory() as base:
-        asyncio.run(go_to_and_fro(Path(base), first, second))
+        asyncio.run(restore_both_states(Path(base), first, second))
 
 
-async def go_to_and_fro(base, first, second):
+async def restore_both_states(base, first, second):
     project = Project(base)
     repository = project.open()
     try:
@@ -102,7 +102,7 @@ async def go_to_and_fro(base, first, second):
         await repository.aclose()
 
 
-async def test_many_new_files_come_back_exactly(project):
+async def test_restoring_snapshot_of_many_files_gives_exact_files(project):
     for number in range(300):
         project.put(f"d{number % 7}/f{number}", os.urandom(number) + b"\r\n")
     repository = project.open()
@@ -116,7 +116,7 @@ async def test_many_new_files_come_back_exactly(project):
     assert project.files() == files
 
 
-async def test_changes_tell_the_lines_and_what_became_of_a_path(project):
+async def test_snapshot_changes_list_kind_and_line_counts_of_each_path(project):
     project.put("edited", "1\n2\n3\n")
     project.put("gone", "1\n")
     project.put("binary", b"\0\1")
@@ -137,7 +137,7 @@ async def test_changes_tell_the_lines_and_what_became_of_a_path(project):
     ]
 
 
-async def test_a_change_that_keeps_size_and_times_is_seen(project):
+async def test_change_that_keeps_file_size_and_times_is_detected(project):
     file = project.put("f", "one\n")
     repository = project.open()
     before = await repository.take_snapshot()
@@ -148,7 +148,7 @@ async def test_a_change_that_keeps_size_and_times_is_seen(project):
     assert await repository.take_snapshot() != before
 
 
-async def test_a_folder_that_was_not_there_goes_with_its_last_file(project):
+async def test_restoring_removes_folders_left_empty(project):
     (project.root / "kept").mkdir()
     repository = project.open()
     before = (await repository.take_snapshot()).tree
@@ -160,7 +160,7 @@ async def test_a_folder_that_was_not_there_goes_with_its_last_file(project):
 
 
 @pytest.mark.parametrize("now", [-5.0, 0.0, 86_400.0, 4_102_444_800.0])
-async def test_whatever_the_clock_says_a_snapshot_is_taken(project, now):
+async def test_snapshots_work_with_any_clock_time(project, now):
     project.put("f", "then\n")
     repository = project.open(clock=lambda: now)
     before = (await repository.take_snapshot()).tree

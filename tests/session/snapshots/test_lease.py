@@ -7,7 +7,7 @@ from dirge_py.lib import file_lock
 from dirge_py.session.snapshots.store import acquire_lease, sessions_in_use
 
 
-def test_a_lease_is_held_although_another_process_looked_at_it_meanwhile(tmp_path, monkeypatch):
+def test_lease_is_acquired_while_another_process_checks_its_lock(tmp_path, monkeypatch):
     looking = []
     try_lock, make_folder = file_lock.try_lock, tempfile.mkdtemp
 

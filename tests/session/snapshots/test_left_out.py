@@ -7,7 +7,7 @@ from tests.session.snapshots.conftest import LIMIT, held, restore_all
 from tests.support.git_repository import new_repository
 
 
-async def test_ignored_files_are_not_held_whoever_ignores_them(project, home):
+async def test_files_ignored_by_any_git_ignore_file_are_not_held(project, home):
     new_repository(project.root)
     (home / ".config" / "git").mkdir(parents=True)
     (home / ".config" / "git" / "ignore").write_text("everywhere\n")
@@ -22,7 +22,7 @@ async def test_ignored_files_are_not_held_whoever_ignores_them(project, home):
     assert await held(repository, tree) == [".gitignore", "held", "kept"]
 
 
-async def test_the_file_of_ignored_names_that_the_person_chose_counts(project, home):
+async def test_files_ignored_by_core_excludesfile_are_not_held(project, home):
     (home / "mine").write_text("everywhere\n")
     (home / ".gitconfig").write_text("[core]\n\texcludesFile = ~/mine\n")
     project.put("everywhere")
@@ -32,7 +32,7 @@ async def test_the_file_of_ignored_names_that_the_person_chose_counts(project, h
     assert await held(repository, (await repository.take_snapshot()).tree) == ["held"]
 
 
-async def test_an_ignored_file_that_the_project_tracks_is_held(project):
+async def test_ignored_file_tracked_by_git_is_held(project):
     new_repository(project.root)
     project.put(".gitignore", "*.out\n")
     project.put("tracked.out", "one\n")
@@ -48,7 +48,7 @@ async def test_an_ignored_file_that_the_project_tracks_is_held(project):
     assert "other.out" not in await held(repository, before)
 
 
-async def test_a_held_file_that_is_ignored_later_stays_held(project):
+async def test_held_file_that_is_ignored_later_stays_held(project):
     project.put("notes", "one\n")
     repository = project.open()
     before = (await repository.take_snapshot()).tree
@@ -62,7 +62,7 @@ async def test_a_held_file_that_is_ignored_later_stays_held(project):
     assert (project.root / "notes").read_text() == "two\n"
 
 
-async def test_git_folders_and_ours_are_never_held(project):
+async def test_git_folders_and_dirge_folders_are_never_held(project):
     new_repository(project.root)
     project.put(".dirge/config.toml")
     project.put(".dirge/plugins/p.py")
@@ -75,7 +75,7 @@ async def test_git_folders_and_ours_are_never_held(project):
     assert await held(repository, (await repository.take_snapshot()).tree) == ["held"]
 
 
-async def test_pipes_and_sockets_are_passed_over(project):
+async def test_pipes_and_sockets_are_not_held(project):
     project.put("held")
     os.mkfifo(project.root / "pipe")
     with socket.socket(socket.AF_UNIX) as listening:
@@ -87,7 +87,7 @@ async def test_pipes_and_sockets_are_passed_over(project):
     assert await held(repository, tree) == ["held"]
 
 
-async def test_a_large_file_is_named_when_it_changed(project):
+async def test_changed_large_file_is_listed_as_left_out(project):
     project.put("large", b"x" * (LIMIT + 1))
     project.put("small", "one\n")
     repository = project.open()
@@ -104,7 +104,7 @@ async def test_a_large_file_is_named_when_it_changed(project):
     assert (project.root / "large").read_bytes() == b"y" * (LIMIT + 2)
 
 
-async def test_a_new_large_file_and_one_that_is_gone_are_named(project):
+async def test_new_and_removed_large_files_are_listed_as_left_out(project):
     old = project.put("old", b"x" * (LIMIT + 1))
     repository = project.open()
     await repository.take_snapshot()
@@ -114,7 +114,7 @@ async def test_a_new_large_file_and_one_that_is_gone_are_named(project):
     assert (await repository.take_snapshot()).left_out == ("new", "old")
 
 
-async def test_g13_a_file_of_nine_mib_is_named_and_left_as_it_is(project):
+async def test_g13_changed_file_of_nine_mib_is_listed_as_left_out_and_not_in_changes(project):
     nine = 9 * 1024 * 1024
     project.put("nine", b"x" * nine)
     repository = project.open(limit=8 * 1024 * 1024)
@@ -127,7 +127,7 @@ async def test_g13_a_file_of_nine_mib_is_named_and_left_as_it_is(project):
     assert await repository.changes(before.tree, now.tree) == ()
 
 
-async def test_a_file_that_grew_too_large_is_not_overwritten(project):
+async def test_file_that_grew_too_large_is_not_overwritten_by_restore(project):
     project.put("f", "then\n")
     repository = project.open()
     before = (await repository.take_snapshot()).tree
@@ -141,7 +141,7 @@ async def test_a_file_that_grew_too_large_is_not_overwritten(project):
     assert (project.root / "f").stat().st_size == LIMIT + 1
 
 
-async def test_what_changed_since_the_last_snapshot_is_not_overwritten(project):
+async def test_file_changed_since_last_snapshot_is_not_overwritten_by_restore(project):
     project.put("f", "then\n")
     project.put("g", "then\n")
     repository = project.open()
@@ -158,7 +158,7 @@ async def test_what_changed_since_the_last_snapshot_is_not_overwritten(project):
     assert (project.root / "f").read_text() == "typed a moment ago\n"
 
 
-async def test_repositories_in_the_project_are_named_once_and_left_alone(project):
+async def test_nested_repositories_are_listed_once_as_left_out_and_not_held(project):
     new_repository(project.root)
     inner = project.root / "inner"
     inner.mkdir()

@@ -24,18 +24,18 @@ def lines_until(child, count):
 
 
 def kill_after(child, delay_s):
-    """Kill it during its work, after a time, as there is nothing to wait for."""
+    """Kill the child after `delay_s`, in the middle of its work."""
     try:
         child.wait(delay_s)
     except subprocess.TimeoutExpired:
         child.kill()
     rest, errors = child.communicate()
     assert child.returncode == -signal.SIGKILL, rest + errors
-    # What was written before the kill was done; the last line may be half of one.
+    # Each complete line was done before the kill; the last line may be incomplete.
     return [line.split() for line in rest.splitlines(keepends=True) if line.endswith("\n")]
 
 
-async def test_a_process_killed_while_it_takes_leaves_a_store_that_works(project):
+async def test_store_works_after_process_is_killed_while_taking_snapshot(project):
     chance = random.Random(7)
     for _ in range(size(1, 40)):
         child = await asyncio.to_thread(start, project, "take")
@@ -55,7 +55,7 @@ async def test_a_process_killed_while_it_takes_leaves_a_store_that_works(project
     assert project.notices == []
 
 
-async def test_a_process_killed_while_it_restores_leaves_each_file_whole(project):
+async def test_each_file_is_complete_after_process_is_killed_while_restoring(project):
     chance = random.Random(8)
     for _ in range(size(1, 40)):
         child = await asyncio.to_thread(start, project, "restore")
@@ -74,7 +74,7 @@ async def test_a_process_killed_while_it_restores_leaves_each_file_whole(project
             left.unlink()
 
 
-async def test_two_processes_take_snapshots_of_one_project(project):
+async def test_two_processes_can_take_snapshots_of_one_project(project):
     children = [await asyncio.to_thread(start, project, "take") for _ in range(2)]
     taken = []
     for child in children:
@@ -87,7 +87,7 @@ async def test_two_processes_take_snapshots_of_one_project(project):
     assert [tree for _, tree in taken if not await repository.holds(tree)] == []
 
 
-async def test_two_conversations_see_the_same_tree(project):
+async def test_two_conversations_get_the_same_snapshot_tree(project):
     project.put("f", "one\n")
     first, second = project.open("a"), project.open("b")
     both = await asyncio.gather(first.take_snapshot(), second.take_snapshot())
@@ -99,7 +99,7 @@ async def test_two_conversations_see_the_same_tree(project):
     assert await first.holds(later[1].tree)
 
 
-async def test_a_later_process_begins_with_what_an_earlier_one_saw(project):
+async def test_later_process_can_diff_against_snapshot_of_earlier_process(project):
     project.put("f", "one\n")
     first = project.open("a")
     tree = (await first.take_snapshot()).tree
@@ -113,7 +113,7 @@ async def test_a_later_process_begins_with_what_an_earlier_one_saw(project):
     assert await second.holds(tree)
 
 
-async def test_a_store_that_another_process_moved_aside_is_followed(project):
+async def test_process_uses_new_store_after_another_process_moved_damaged_store_aside(project):
     project.put("f", "one\n")
     first, second = project.open("a"), project.open("b")
     await first.take_snapshot()

@@ -40,7 +40,7 @@ def contents_of(folder: Path):
     }
 
 
-async def take_and_go_back(project):
+async def snapshot_and_restore(project):
     repository = project.open()
     before = (await repository.take_snapshot()).tree
     project.put("f.txt", "changed\r\n")
@@ -52,7 +52,7 @@ async def take_and_go_back(project):
     return repository
 
 
-async def test_index_hooks_settings_and_head_stay_byte_for_byte(project):
+async def test_snapshots_leave_git_folder_of_project_unchanged(project):
     new_repository(project.root)
     project.put("f.txt", "one\n")
     project.put("g.txt", "one\n")
@@ -61,12 +61,14 @@ async def test_index_hooks_settings_and_head_stay_byte_for_byte(project):
     project.put(".git/hooks/post-index-change", "#!/bin/sh\nexit 1\n", 0o755)
     before = contents_of(project.root / ".git")
 
-    await take_and_go_back(project)
+    await snapshot_and_restore(project)
 
     assert contents_of(project.root / ".git") == before
 
 
-async def test_no_program_that_settings_or_attributes_name_is_run(project, home, monkeypatch):
+async def test_snapshots_run_no_program_named_in_git_settings_or_attributes(
+    project, home, monkeypatch
+):
     marker, hooks = project.base / "marker", project.base / "hooks"
     hooks.mkdir()
     for name in ("post-index-change", "reference-transaction", "post-checkout", "pre-commit"):
@@ -88,14 +90,14 @@ async def test_no_program_that_settings_or_attributes_name_is_run(project, home,
     for name, content in files.items():
         project.put(name, content)
 
-    await take_and_go_back(project)
+    await snapshot_and_restore(project)
 
     assert {name: (project.root / name).read_bytes() for name in files} == files
     assert not marker.exists()
     assert not (project.base / "elsewhere").exists()
 
 
-async def test_git_is_not_taken_from_the_project(project):
+async def test_git_program_inside_project_is_not_run(project):
     git = project.put("bin/git", f"#!/bin/sh\ntouch {project.base}/marker\n", 0o755)
     repository = project.open(path=os.pathsep.join([str(git.parent), os.environ["PATH"]]))
 
@@ -103,7 +105,7 @@ async def test_git_is_not_taken_from_the_project(project):
     assert not (project.base / "marker").exists()
 
 
-async def test_the_store_is_for_its_owner_only(project):
+async def test_snapshot_store_is_private_to_owner(project):
     project.put("secret", "s")
     repository = project.open()
     await repository.take_snapshot()
@@ -112,7 +114,7 @@ async def test_the_store_is_for_its_owner_only(project):
     assert stat.S_IMODE(repository.store.parent.stat().st_mode) == 0o700
 
 
-async def test_what_commands_changed_is_in_it(project):
+async def test_snapshot_changes_include_files_changed_by_commands(project):
     project.put("f.txt", "one\n")
     repository = project.open()
     before = (await repository.take_snapshot()).tree
@@ -125,14 +127,14 @@ async def test_what_commands_changed_is_in_it(project):
     assert [(one.path, one.kind) for one in found] == [("f.txt", "changed"), ("new", "added")]
 
 
-async def test_a_folder_without_git_of_its_own_has_snapshots(project):
+async def test_folder_without_git_repository_has_snapshots(project):
     project.put("f.txt")
 
     assert await project.open().take_snapshot() is not None
     assert not (project.root / ".git").exists()
 
 
-async def test_the_linked_work_tree_of_a_project_is_a_project_of_its_own(project):
+async def test_linked_work_tree_has_its_own_snapshot_store(project):
     new_repository(project.root)
     project.put("f.txt")
     project.git("add", ".")
@@ -152,7 +154,7 @@ async def test_the_linked_work_tree_of_a_project_is_a_project_of_its_own(project
 
 
 @pytest.mark.parametrize("way", ["link", "parent"])
-async def test_nothing_is_written_through_a_link_that_was_put_in_the_way(project, way):
+async def test_restore_does_not_write_through_symlinks(project, way):
     outside = project.base / "outside"
     outside.mkdir()
     (outside / "f").write_text("theirs\n")
@@ -177,7 +179,7 @@ async def test_nothing_is_written_through_a_link_that_was_put_in_the_way(project
         assert [path for path, _ in restored.failed] == ["d/f"]
 
 
-async def test_paths_outside_of_the_project_are_refused(project):
+async def test_restore_rejects_paths_outside_project(project):
     project.put("f")
     repository = project.open()
     tree = (await repository.take_snapshot()).tree

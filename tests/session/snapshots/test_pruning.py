@@ -23,8 +23,8 @@ class Clock:
         return self.now
 
 
-async def take_of(project, clock, session, content):
-    """A snapshot of its own session, which has ended."""
+async def take_snapshot_of(project, clock, session, content):
+    """Take a snapshot in a session of its own and end that session."""
     project.put("f", content)
     repository = project.open(session, clock=clock)
     tree = (await repository.take_snapshot()).tree
@@ -32,11 +32,11 @@ async def take_of(project, clock, session, content):
     return tree
 
 
-async def test_what_is_too_old_goes_and_nothing_else(project):
+async def test_prune_deletes_only_snapshots_older_than_limit(project):
     clock = Clock(1_800_000_000.0)
-    old = await take_of(project, clock, "old", "old\n")
+    old = await take_snapshot_of(project, clock, "old", "old\n")
     clock.now += 20 * DAY_S
-    recent = await take_of(project, clock, "recent", "recent\n")
+    recent = await take_snapshot_of(project, clock, "recent", "recent\n")
     clock.now += 15 * DAY_S
     project.put("f", "now\n")
     repository = project.open("now", clock=clock, days=30)
@@ -51,7 +51,7 @@ async def test_what_is_too_old_goes_and_nothing_else(project):
     assert await repository.take_snapshot() is not None
 
 
-async def test_a_session_in_use_keeps_all_of_its_own(project):
+async def test_prune_keeps_all_snapshots_of_sessions_in_use(project):
     clock = Clock(1_800_000_000.0)
     project.put("f", "mine\n")
     mine = project.open("mine", clock=clock)
@@ -70,12 +70,12 @@ async def test_a_session_in_use_keeps_all_of_its_own(project):
     assert await mine.holds(their_tree)
 
 
-async def test_the_oldest_go_where_there_is_too_much(project):
+async def test_prune_deletes_oldest_snapshots_when_store_is_too_large(project):
     clock = Clock(1_800_000_000.0)
     trees = []
     for number in range(4):
         clock.now += 60
-        trees.append(await take_of(project, clock, f"s{number}", os.urandom(50_000)))
+        trees.append(await take_snapshot_of(project, clock, f"s{number}", os.urandom(50_000)))
     project.put("f", "now\n")
     repository = project.open("now", clock=clock, max_bytes=120_000)
     await repository.take_snapshot()
@@ -87,9 +87,9 @@ async def test_the_oldest_go_where_there_is_too_much(project):
     assert size_of(repository.store) <= 120_000
 
 
-async def test_it_is_done_once_a_day(project):
+async def test_prune_runs_at_most_once_a_day(project):
     clock = Clock(1_800_000_000.0)
-    old = await take_of(project, clock, "old", "old\n")
+    old = await take_snapshot_of(project, clock, "old", "old\n")
     repository = project.open("now", clock=clock, days=1)
     project.put("f", "now\n")
     await repository.take_snapshot()

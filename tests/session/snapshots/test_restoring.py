@@ -14,7 +14,7 @@ from tests.support.requirements import as_nobody
 ROOT = Path(__file__).parents[3]
 
 
-async def test_a_folder_with_something_in_it_is_left_in_the_way(project):
+async def test_file_is_not_restored_over_folder_that_has_contents(project):
     project.put(".gitignore", "ignored\n")
     project.put("f", "then\n")
     project.put("g", "then\n")
@@ -33,7 +33,7 @@ async def test_a_folder_with_something_in_it_is_left_in_the_way(project):
     assert (project.root / "f" / "ignored").read_text() == "mine\n"
 
 
-async def test_only_the_chosen_paths_are_put_back(project):
+async def test_only_chosen_paths_are_restored(project):
     project.put("f", "then\n")
     project.put("g", "then\n")
     repository = project.open()
@@ -48,7 +48,7 @@ async def test_only_the_chosen_paths_are_put_back(project):
     assert (project.root / "g").read_text() == "now\n"
 
 
-async def test_other_permissions_of_a_file_stay(project):
+async def test_restored_file_keeps_its_other_permissions(project):
     project.put("f", "then\n", 0o600)
     repository = project.open()
     before = (await repository.take_snapshot()).tree
@@ -59,7 +59,7 @@ async def test_other_permissions_of_a_file_stay(project):
     assert (project.root / "f").stat().st_mode & 0o777 == 0o600
 
 
-async def test_a_tree_that_is_not_there_changes_nothing(project):
+async def test_restoring_unknown_tree_fails_and_changes_no_file(project):
     project.put("f", "now\n")
     repository = project.open()
     await repository.take_snapshot()
@@ -102,7 +102,7 @@ asyncio.run(main())
 """
 
 
-def test_what_is_read_only_is_told_and_the_rest_goes_on(open_tmp_path):
+def test_read_only_paths_are_reported_and_other_paths_are_restored(open_tmp_path):
     open_tmp_path.chmod(0o777)
 
     done = subprocess.run(

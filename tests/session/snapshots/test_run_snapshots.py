@@ -42,7 +42,7 @@ async def until(is_so):
         await asyncio.sleep(0)
 
 
-async def test_a_run_that_changes_files_is_between_two_snapshots(project):
+async def test_run_that_changes_files_takes_snapshot_before_and_after(project):
     project.model.will_call("bash", command="echo one > made").will_say("Made.")
 
     async with project.open() as conversation:
@@ -60,7 +60,7 @@ async def test_a_run_that_changes_files_is_between_two_snapshots(project):
     assert before["tree"] != after["tree"]
 
 
-async def test_a_run_that_only_reads_takes_one(project):
+async def test_run_that_only_reads_takes_one_snapshot(project):
     (project.folder / "f").write_text("one\n")
     project.model.will_call("read", path="f").will_call("list_dir", path=".").will_say("Read.")
 
@@ -71,7 +71,7 @@ async def test_a_run_that_only_reads_takes_one(project):
     assert [record["at"] for record in recorded(project)] == ["before_run"]
 
 
-async def test_a_command_that_changed_nothing_adds_no_record(project):
+async def test_command_that_changed_nothing_adds_no_snapshot_record(project):
     project.model.will_call("bash", command="true").will_say("Done.")
     project.model.will_say("Again.")
 
@@ -85,7 +85,7 @@ async def test_a_command_that_changed_nothing_adds_no_record(project):
     assert first["tree"] == second["tree"]
 
 
-async def test_what_a_stopped_command_changed_is_kept_too(project):
+async def test_changes_of_aborted_command_are_in_a_snapshot(project):
     project.model.will_call("bash", command="echo one > made; exec sleep 60")
 
     async with project.open() as conversation:
@@ -99,7 +99,7 @@ async def test_what_a_stopped_command_changed_is_kept_too(project):
     assert [record["at"] for record in recorded(project)] == ["before_run", "turn"]
 
 
-async def test_without_git_the_run_goes_on_and_one_notice_says_so(project, monkeypatch):
+async def test_run_without_git_installed_works_with_one_notice(project, monkeypatch):
     monkeypatch.setenv("PATH", str(project.folder.parent))
     project.model.will_call("bash", command="echo one > made").will_say("Made.").will_say("Yes.")
 
@@ -115,10 +115,10 @@ async def test_without_git_the_run_goes_on_and_one_notice_says_so(project, monke
     assert recorded(project) == []
 
 
-# -- with snapshots that take as long as they are told
+# -- with snapshots whose duration the test controls
 
 
-class Slow:
+class SlowSnapshots:
     """Snapshots that finish when `go` is set, with the outcomes `results`."""
 
     def __init__(self, *results):
@@ -180,8 +180,8 @@ async def proceed():
     return text_result("done")
 
 
-async def test_a_call_that_may_change_something_waits_for_what_was_before_it():
-    snapshots = Slow()
+async def test_changing_tool_call_waits_for_snapshot_before_run():
+    snapshots = SlowSnapshots()
     watched = SnapshotsDriver(snapshots)
     watched.hooks.transform_context(turn())
     call = asyncio.create_task(watched.taking.interceptor(CHANGING, proceed))
@@ -195,8 +195,8 @@ async def test_a_call_that_may_change_something_waits_for_what_was_before_it():
     assert watched.notes == [("snapshot", "before_run", "t1")]
 
 
-async def test_a_turn_that_changed_something_is_kept_before_the_next_begins():
-    snapshots = Slow()
+async def test_snapshot_of_changing_turn_is_taken_before_next_turn():
+    snapshots = SlowSnapshots()
     snapshots.go.set()
     watched = SnapshotsDriver(snapshots)
     watched.hooks.transform_context(turn())
@@ -209,8 +209,8 @@ async def test_a_turn_that_changed_something_is_kept_before_the_next_begins():
 
 
 @pytest.mark.parametrize("result", [None, RuntimeError("broken")])
-async def test_a_snapshot_that_fails_is_told_once_and_stops_no_call(result):
-    snapshots = Slow(result, result, result)
+async def test_failed_snapshots_are_reported_once_and_block_no_call(result):
+    snapshots = SlowSnapshots(result, result, result)
     snapshots.go.set()
     watched = SnapshotsDriver(snapshots)
     for run_id in ("r1", "r2", "r3"):
@@ -223,8 +223,8 @@ async def test_a_snapshot_that_fails_is_told_once_and_stops_no_call(result):
     assert snapshots.taken == 6
 
 
-async def test_the_end_does_not_wait_long_for_what_nobody_needs():
-    watched = SnapshotsDriver(Slow())
+async def test_closing_does_not_wait_long_for_unneeded_snapshot():
+    watched = SnapshotsDriver(SlowSnapshots())
     watched.hooks.transform_context(turn())
 
     await asyncio.wait_for(watched.taking.before_close(), timeout=10)
@@ -232,8 +232,8 @@ async def test_the_end_does_not_wait_long_for_what_nobody_needs():
     assert watched.notes == []
 
 
-async def test_old_snapshots_are_pruned_once_in_the_background():
-    snapshots = Slow()
+async def test_old_snapshots_are_pruned_once_in_background():
+    snapshots = SlowSnapshots()
     snapshots.go.set()
     watched = SnapshotsDriver(snapshots)
     for run_id in ("r1", "r2"):

@@ -7,7 +7,7 @@ import pytest
 from dirge_py.session.snapshots.repository import NO_GIT
 
 
-async def test_without_git_it_says_so(project):
+async def test_snapshots_without_git_are_unavailable_with_reason(project):
     empty = project.base / "bin"
     empty.mkdir()
     project.put("f")
@@ -20,7 +20,9 @@ async def test_without_git_it_says_so(project):
 
 
 @pytest.mark.parametrize("which", ["home", "above-home", "root"])
-async def test_a_home_folder_is_no_project(project, home, which, monkeypatch):
+async def test_snapshots_of_home_folder_and_its_parents_are_unavailable(
+    project, home, which, monkeypatch
+):
     project.root = {"home": home, "above-home": home.parent, "root": home.parent.parent}[which]
     if which == "root":
         project.root = type(home)("/")
@@ -31,7 +33,7 @@ async def test_a_home_folder_is_no_project(project, home, which, monkeypatch):
     assert not project.state.exists()
 
 
-async def test_too_many_files_are_told_and_no_half_store_stays(project):
+async def test_project_with_too_many_files_is_unavailable_and_leaves_no_store(project):
     for number in range(40):
         project.put(f"f{number}")
     repository = project.open(files=30)
@@ -41,7 +43,7 @@ async def test_too_many_files_are_told_and_no_half_store_stays(project):
     assert not repository.store.exists()
 
 
-async def test_too_many_files_that_came_later_are_told_unless_they_are_ignored(project):
+async def test_too_many_later_files_make_snapshots_unavailable_unless_ignored(project):
     for number in range(20):
         project.put(f"f{number}")
     repository = project.open(files=30)
@@ -56,7 +58,7 @@ async def test_too_many_files_that_came_later_are_told_unless_they_are_ignored(p
     assert "more than 30 files" in repository.unavailable
 
 
-async def test_held_files_that_are_ignored_by_now_make_room_for_others(project):
+async def test_held_files_ignored_later_do_not_count_toward_file_limit(project):
     for number in range(20):
         project.put(f"built/f{number}")
     repository = project.open(files=30)
@@ -68,7 +70,7 @@ async def test_held_files_that_are_ignored_by_now_make_room_for_others(project):
     assert await repository.take_snapshot() is not None
 
 
-async def test_a_first_snapshot_that_takes_too_long_is_given_up(project):
+async def test_first_snapshot_that_takes_too_long_is_abandoned(project):
     project.put("f")
     repository = project.open(take_s=0.0)
 
@@ -77,7 +79,7 @@ async def test_a_first_snapshot_that_takes_too_long_is_given_up(project):
     assert not repository.store.exists()
 
 
-async def test_a_pipe_in_place_of_a_file_of_rules_holds_nobody_up_for_long(project):
+async def test_pipe_named_gitignore_does_not_block_snapshots(project):
     os.mkfifo(project.root / ".gitignore")
     project.put("f")
     repository = project.open(take_s=1.0)
@@ -86,7 +88,7 @@ async def test_a_pipe_in_place_of_a_file_of_rules_holds_nobody_up_for_long(proje
     assert "took longer than 1 seconds" in repository.unavailable
 
 
-async def test_where_the_state_cannot_be_written_it_is_told(project):
+async def test_unwritable_state_folder_makes_snapshots_unavailable_with_reason(project):
     project.put("f")
     project.state.write_text("a file\n")
     repository = project.open()
