@@ -1,13 +1,13 @@
 """The numbered acceptance examples of the permission engine.
 
-Where the grammar of plain commands is stricter than an example, the stricter answer stands:
+Where the grammar of plain commands is stricter than an example, the stricter effect is expected:
 
 * B120 wants `printf` allowed; its `%n` sets variables, so it asks.
 * B006, B018, B024 want builds, test runners and compound statements allowed; they ask.
 * BP7 wants comments to change nothing; a comment makes a command not plain, so it asks.
 * C23 wants a grant `npx *` to cover other commands; a grant covers exactly the shape shown.
-* C29, C33 and C35 are about answers: `tests/permission/test_authorizer.py` holds them.
-* C37 and C39 are about settings and MCP: other parts hold them.
+* C29, C33 and C35 are about answers: `tests/permission/test_authorizer.py` tests them.
+* C37 and C39 are about settings and MCP: other packages test them.
 """
 
 import statistics
@@ -72,7 +72,7 @@ CASES: dict[str, tuple[str, Effect]] = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_command_is_decided_as_listed(project: Project, case: str) -> None:
+def test_acceptance_command_gets_listed_effect(project: Project, case: str) -> None:
     command, effect = CASES[case]
 
     decision = project.run(command.replace("HOME", str(project.home)))
@@ -96,7 +96,7 @@ quiet = settings(
 
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("head", HEADS)
-def test_bp1_an_unlisted_program_anywhere_is_never_allowed(
+def test_bp1_unlisted_program_anywhere_in_command_is_never_allowed(
     project: Project, shape: str, head: str
 ) -> None:
     assert project.run(shape.format(head)).effect != "allow"
@@ -105,7 +105,7 @@ def test_bp1_an_unlisted_program_anywhere_is_never_allowed(
 @pytest.mark.parametrize(
     "text", ["ls )", "ls '", "if ls", "ls &&", "cat <<EOF", 'echo "$(ls', "ls ;;"]
 )
-def test_bp2_what_does_not_parse_is_never_allowed(project: Project, text: str) -> None:
+def test_bp2_unparsable_command_is_never_allowed(project: Project, text: str) -> None:
     assert project.run(text).effect != "allow"
 
 
@@ -113,26 +113,32 @@ def test_bp2_what_does_not_parse_is_never_allowed(project: Project, text: str) -
 @pytest.mark.parametrize(
     "base", [*LOOKS, *HEADS, "if true; then ls; fi", 'echo $(ls) "a\'b"', "(ls)"]
 )
-def test_bp3_appending_rm_of_the_root_denies(project: Project, base: str, joint: str) -> None:
+def test_bp3_appending_rm_of_root_folder_denies_command(
+    project: Project, base: str, joint: str
+) -> None:
     assert project.run(f"{base}{joint}rm -rf /").effect == "deny"
 
 
 @pytest.mark.parametrize("base", LOOKS)
 @pytest.mark.parametrize("tail", [" > /etc/x", " >> ~/x"])
-def test_bp4_redirecting_out_of_the_workspace_asks(project: Project, base: str, tail: str) -> None:
+def test_bp4_redirection_outside_workspace_asks(project: Project, base: str, tail: str) -> None:
     assert project.run(base + tail).effect == "ask"
 
 
 @pytest.mark.parametrize("head", HEADS)
 @pytest.mark.parametrize("tail", ["", " > out.txt", " 2>&1"])
-def test_bp5_wrapping_never_loosens(project: Project, head: str, tail: str) -> None:
+def test_bp5_wrapping_unlisted_program_in_compound_never_allows_it(
+    project: Project, head: str, tail: str
+) -> None:
     for shape in ("{{ {}; }}", "if true; then {}; fi", "while true; do {}; done"):
         assert project.run(shape.format(head) + tail).effect != "allow"
 
 
 @quiet
 @given(st.sampled_from(LOOKS), st.integers(0, 4), st.integers(0, 4))
-def test_bp7_blanks_change_nothing(project: Project, base: str, before: int, after: int) -> None:
+def test_bp7_extra_blanks_do_not_change_effect(
+    project: Project, base: str, before: int, after: int
+) -> None:
     padded = " " * before + base + " \t"[: after % 3] * after
 
     assert project.run(padded).effect == project.run(base).effect == "allow"
@@ -143,17 +149,17 @@ def edit(project: Project, path: str, *rules: object, mode: str = "standard") ->
     return gate.decide([project.claim("edit", path)]).effect
 
 
-def test_c01_editing_in_the_project_is_allowed(project: Project) -> None:
+def test_c01_editing_file_in_project_is_allowed(project: Project) -> None:
     decision = project.gate().decide([project.claim("edit", "src/a.py")])
 
     assert (decision.effect, decision.policy) == ("allow", "builtin")
 
 
-def test_c03_dots_that_lead_out_ask(project: Project) -> None:
+def test_c03_edit_of_path_leaving_project_by_dots_asks(project: Project) -> None:
     assert edit(project, "../x") == "ask"
 
 
-def test_c05_a_new_file_in_new_folders_is_allowed(project: Project) -> None:
+def test_c05_new_file_in_new_folders_is_allowed(project: Project) -> None:
     assert edit(project, "new/deep/f") == "allow"
 
 
@@ -161,7 +167,7 @@ def test_c07_restrictive_mode_asks_for_edits(project: Project) -> None:
     assert edit(project, "src/a.py", mode="restrictive") == "ask"
 
 
-def test_c09_restrictive_mode_lets_memory_be_viewed_but_asks_to_add(project: Project) -> None:
+def test_c09_restrictive_mode_allows_viewing_memory_but_asks_to_add(project: Project) -> None:
     gate = project.gate(mode="restrictive")
 
     assert gate.decide([project.claim("memory", "view")]).effect == "allow"
@@ -176,25 +182,25 @@ def test_c13_yolo_allows_rm(project: Project) -> None:
     assert project.run("rm notes.txt", mode="yolo").effect == "allow"
 
 
-def test_c15_a_deny_of_the_prompt_beats_yolo(project: Project) -> None:
+def test_c15_deny_rule_beats_yolo_mode(project: Project) -> None:
     assert edit(project, "src/a.py", deny("edit:**"), mode="yolo") == "deny"
 
 
-def test_c17_a_later_deny_narrows_an_allow(project: Project) -> None:
+def test_c17_later_deny_rule_narrows_allow_rule(project: Project) -> None:
     rules = allow("execute:git *"), deny("execute:git push *")
 
     assert project.run("git push", *rules).effect == "deny"
     assert project.run("git pull", *rules).effect == "allow"
 
 
-def test_c19_a_deny_rule_stands_above_grants(project: Project) -> None:
+def test_c19_deny_rule_beats_grant(project: Project) -> None:
     gate = project.gate(deny("edit:/etc/**"))
     gate.add_grant("edit:/**")
 
     assert gate.decide([project.claim("edit", "/etc/hosts")]).effect == "deny"
 
 
-def test_c21_a_denied_file_is_neither_read_nor_searched(project: Project) -> None:
+def test_c21_file_of_deny_rule_is_neither_read_nor_searched(project: Project) -> None:
     gate = project.gate(deny("read:notes.txt"))
 
     assert gate.decide([project.claim("read", "notes.txt")]).effect == "deny"
@@ -202,7 +208,7 @@ def test_c21_a_denied_file_is_neither_read_nor_searched(project: Project) -> Non
     assert not gate.withholds(str(project.root / "README.md"))
 
 
-def test_c23_a_grant_covers_only_the_shape_shown(project: Project) -> None:
+def test_c23_grant_covers_only_the_command_shown(project: Project) -> None:
     gate = project.gate()
     gate.add_grant(gate.decide([project.execute("npx tsx a.ts")]).grant[0])
 
@@ -210,7 +216,7 @@ def test_c23_a_grant_covers_only_the_shape_shown(project: Project) -> None:
     assert gate.decide([project.execute('npx tsx -e "a\nb"')]).effect == "ask"
 
 
-def test_c25_an_assignment_in_front_is_not_covered(project: Project) -> None:
+def test_c25_grant_does_not_cover_leading_variable_assignment(project: Project) -> None:
     gate = project.gate()
     gate.add_grant("execute:git *")
 
@@ -218,7 +224,7 @@ def test_c25_an_assignment_in_front_is_not_covered(project: Project) -> None:
     assert gate.decide([project.execute("PATH=/tmp/evil git push")]).effect == "ask"
 
 
-def test_c31_whatever_has_a_name_can_be_granted(project: Project) -> None:
+def test_c31_named_other_operation_can_be_granted(project: Project) -> None:
     gate = project.gate()
     (rule,) = gate.decide([project.claim("other", "session_search")]).grant
     gate.add_grant(rule)
@@ -226,10 +232,10 @@ def test_c31_whatever_has_a_name_can_be_granted(project: Project) -> None:
     assert gate.decide([project.claim("other", "session_search")]).policy == "grant"
 
 
-def test_a_command_is_decided_at_once(project: Project) -> None:
+def test_command_is_decided_within_5_ms(project: Project) -> None:
     gate = project.gate(deny("execute:git push *"), allow("execute:make *"))
 
-    def taken(command: str) -> float:
+    def decision_time_s(command: str) -> float:
         claims = [project.execute(command)]
         gate.decide(claims)
         start = time.perf_counter()
@@ -237,9 +243,9 @@ def test_a_command_is_decided_at_once(project: Project) -> None:
         return time.perf_counter() - start
 
     # Well below 1 ms where nothing else runs; the limit leaves room for a machine that is busy.
-    assert statistics.median(taken(command) for command, _ in CASES.values()) < 0.005
+    assert statistics.median(decision_time_s(command) for command, _ in CASES.values()) < 0.005
 
 
-def test_c27_a_star_stays_in_its_folder(project: Project) -> None:
+def test_c27_single_star_in_path_pattern_matches_only_one_folder_level(project: Project) -> None:
     assert edit(project, "src/a/b.py", deny("edit:src/*")) == "allow"
     assert edit(project, "src/a/b.py", deny("edit:src/**")) == "deny"

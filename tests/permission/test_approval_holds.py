@@ -1,4 +1,4 @@
-"""An approval covers the files that a command would run as they were at the question."""
+"""An approval covers the files that a command would run as they were when the user was asked."""
 
 import asyncio
 import os
@@ -40,13 +40,13 @@ def put(path: Path, text: str) -> None:
     path.chmod(0o755)
 
 
-def swapped_for_link(path: Path) -> None:
+def replace_with_symlink(path: Path) -> None:
     put(path.with_name("elsewhere"), path.read_text())
     path.unlink()
     path.symlink_to("elsewhere")
 
 
-async def asked_twice(project: Project, command: str, change: Callable[[], object]) -> bool:
+async def asks_again_after(project: Project, command: str, change: Callable[[], object]) -> bool:
     """Whether a command asks again if `change` happens while the question is open."""
     driver = AuthorizerDriver(project)
 
@@ -117,21 +117,27 @@ async def asked_twice(project: Project, command: str, change: Callable[[], objec
         ("git apply b.patch", "b.patch"),
     ],
 )
-async def test_a_change_behind_an_open_question_is_asked_about(
+async def test_file_changed_during_approval_prompt_is_asked_about_again(
     project: Project, command: str, path: str
 ) -> None:
-    assert await asked_twice(project, command, lambda: put(project.root / path, EVIL))
+    assert await asks_again_after(project, command, lambda: put(project.root / path, EVIL))
 
 
 @pytest.mark.parametrize("path", ["b.sh", "src/b.sh", "x.py"])
-async def test_a_link_in_the_place_of_a_file_is_asked_about(project: Project, path: str) -> None:
+async def test_file_replaced_by_symlink_during_approval_prompt_is_asked_about_again(
+    project: Project, path: str
+) -> None:
     command = f"bash {path}"
 
-    assert await asked_twice(project, command, lambda: swapped_for_link(project.root / path))
+    assert await asks_again_after(
+        project, command, lambda: replace_with_symlink(project.root / path)
+    )
 
 
 @pytest.mark.parametrize("command", ["cd d && ./b.sh", "d/b.sh", "rm -r d/sub", "make -C d"])
-async def test_a_folder_link_that_is_swapped_is_asked_about(project: Project, command: str) -> None:
+async def test_folder_symlink_changed_during_approval_prompt_is_asked_about_again(
+    project: Project, command: str
+) -> None:
     for name in ("one", "two"):
         put(project.root / name / "b.sh", GOOD)
     link = project.root / "d"
@@ -141,17 +147,17 @@ async def test_a_folder_link_that_is_swapped_is_asked_about(project: Project, co
         link.unlink()
         link.symlink_to("two")
 
-    assert await asked_twice(project, command, swap)
+    assert await asks_again_after(project, command, swap)
 
 
-async def test_a_program_of_the_persons_that_is_replaced_is_asked_about(
+async def test_user_program_replaced_during_approval_prompt_is_asked_about_again(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tool = project.home / "bin/build-it"
     put(tool, GOOD)
     monkeypatch.setenv("PATH", f"{tool.parent}:{os.environ['PATH']}")
 
-    assert await asked_twice(project, "build-it", lambda: put(tool, EVIL))
+    assert await asks_again_after(project, "build-it", lambda: put(tool, EVIL))
 
 
 @pytest.mark.parametrize(
@@ -168,19 +174,19 @@ async def test_a_program_of_the_persons_that_is_replaced_is_asked_about(
         ("pytest", "out.log"),
     ],
 )
-async def test_what_a_command_does_not_run_may_change(
+async def test_changing_file_that_command_does_not_run_asks_only_once(
     project: Project, command: str, path: str
 ) -> None:
-    assert not await asked_twice(project, command, lambda: put(project.root / path, EVIL))
+    assert not await asks_again_after(project, command, lambda: put(project.root / path, EVIL))
 
 
-async def test_the_same_content_written_again_is_no_change(project: Project) -> None:
+async def test_rewriting_file_with_same_content_asks_only_once(project: Project) -> None:
     path = project.root / "b.sh"
 
-    assert not await asked_twice(project, "./b.sh", lambda: put(path, GOOD))
+    assert not await asks_again_after(project, "./b.sh", lambda: put(path, GOOD))
 
 
-async def test_a_large_file_is_known_by_its_stamp(project: Project) -> None:
+async def test_change_at_end_of_large_file_is_asked_about_again(project: Project) -> None:
     path = project.root / "b.sh"
     put(path, "#" * (2 * 1024 * 1024))
 
@@ -189,7 +195,7 @@ async def test_a_large_file_is_known_by_its_stamp(project: Project) -> None:
             file.seek(-4, os.SEEK_END)
             file.write(b"EVIL")
 
-    assert await asked_twice(project, "./b.sh", change_end)
+    assert await asks_again_after(project, "./b.sh", change_end)
 
 
 def batch(driver: AuthorizerDriver, *calls: ToolCall) -> Any:
@@ -197,7 +203,7 @@ def batch(driver: AuthorizerDriver, *calls: ToolCall) -> Any:
     return driver.info(calls)
 
 
-async def test_a_command_behind_an_edit_of_its_answer_is_asked_about_after_it(
+async def test_command_running_file_written_in_same_message_is_asked_after_write(
     project: Project,
 ) -> None:
     driver = AuthorizerDriver(project)
@@ -220,7 +226,7 @@ async def test_a_command_behind_an_edit_of_its_answer_is_asked_about_after_it(
     assert "EVIL" in texts[2]
 
 
-async def test_a_script_that_an_approved_command_rewrites_is_asked_about_again(
+async def test_script_rewritten_by_approved_command_is_asked_about_again(
     project: Project,
 ) -> None:
     driver = AuthorizerDriver(project)
@@ -237,7 +243,7 @@ async def test_a_script_that_an_approved_command_rewrites_is_asked_about_again(
     assert driver.user.questions[-1].warning == "`b.sh` was changed after you were asked"
 
 
-async def test_a_script_that_an_approved_command_makes_is_asked_about_again(
+async def test_script_created_by_approved_command_is_asked_about_again(
     project: Project,
 ) -> None:
     driver = AuthorizerDriver(project)
@@ -250,7 +256,9 @@ async def test_a_script_that_an_approved_command_makes_is_asked_about_again(
     assert [len(asked) for asked in driver.user.asked] == [2, 1]
 
 
-async def test_a_file_that_changes_each_time_ends_in_a_refusal(project: Project) -> None:
+async def test_file_that_changes_during_every_prompt_is_denied_after_three_prompts(
+    project: Project,
+) -> None:
     driver = AuthorizerDriver(project)
     count = 0
 
@@ -268,7 +276,7 @@ async def test_a_file_that_changes_each_time_ends_in_a_refusal(project: Project)
     assert "`b.sh` was changed each time the user was asked" in text
 
 
-async def test_a_grant_stays_a_rule_for_the_command_line(project: Project) -> None:
+async def test_grant_covers_command_line_after_its_file_changed(project: Project) -> None:
     driver = AuthorizerDriver(project, answer=PermissionAnswer(effect="allow", remember="session"))
     await driver.run(driver.bash("./b.sh"))
     put(project.root / "b.sh", EVIL)
@@ -277,7 +285,9 @@ async def test_a_grant_stays_a_rule_for_the_command_line(project: Project) -> No
     assert len(driver.user.asked) == 1
 
 
-async def test_a_grant_is_not_stored_for_what_was_not_shown(project: Project) -> None:
+async def test_grant_is_not_stored_when_file_changed_and_second_prompt_is_denied(
+    project: Project,
+) -> None:
     driver = AuthorizerDriver(project)
 
     def answer(request: PermissionRequest) -> PermissionAnswer:
@@ -292,7 +302,7 @@ async def test_a_grant_is_not_stored_for_what_was_not_shown(project: Project) ->
     assert driver.gate.grants == ()
 
 
-async def test_a_change_while_the_judge_looks_is_asked_about(project: Project) -> None:
+async def test_file_changed_while_judge_runs_is_asked_about_again(project: Project) -> None:
     async def judge(prompt: str) -> JudgeVerdict:
         put(project.root / "b.sh", EVIL)
         return JudgeVerdict("allow")
@@ -305,7 +315,7 @@ async def test_a_change_while_the_judge_looks_is_asked_about(project: Project) -
     ]  # fmt: skip
 
 
-async def test_a_rule_that_came_during_the_question_refuses_what_changed(project: Project) -> None:
+async def test_mode_changed_during_prompt_applies_to_changed_file(project: Project) -> None:
     driver = AuthorizerDriver(project)
 
     def answer(request: PermissionRequest) -> PermissionAnswer:
@@ -319,7 +329,7 @@ async def test_a_rule_that_came_during_the_question_refuses_what_changed(project
     assert len(driver.user.asked) == 1
 
 
-async def test_a_change_between_the_answer_and_the_start_keeps_it_from_starting(
+async def test_file_changed_between_approval_and_start_blocks_command(
     project: Project,
 ) -> None:
     driver = AuthorizerDriver(project, answer=YES)
@@ -359,7 +369,7 @@ def resumed(project: Project, earlier: AuthorizerDriver) -> AuthorizerDriver:
     ("change", "allowed"), [(None, True), (EVIL, False)], ids=["unchanged", "changed"]
 )
 @pytest.mark.parametrize("answer", [DEFER, PermissionAnswer(effect="deny")], ids=["defer", "deny"])
-async def test_a_decision_made_while_the_run_was_down_holds_for_the_files_that_waited(
+async def test_stored_decision_applies_only_if_files_are_unchanged_since_wait(
     project: Project, change: str | None, allowed: bool, answer: PermissionAnswer
 ) -> None:
     first = AuthorizerDriver(project)
@@ -378,7 +388,9 @@ async def test_a_decision_made_while_the_run_was_down_holds_for_the_files_that_w
     assert ("`b.sh` was changed after it was allowed" in text) is not allowed
 
 
-async def test_a_call_that_waits_keeps_no_words_of_its_command_but_files(project: Project) -> None:
+async def test_deferred_call_record_keeps_file_paths_but_no_words_of_command(
+    project: Project,
+) -> None:
     driver = AuthorizerDriver(project, answer=DEFER)
     await driver.decide(driver.bash("curl -H 'Authorization: token/1234' https://x.example/b.sh"))
     await driver.decide(driver.bash("./b.sh"))
@@ -386,7 +398,7 @@ async def test_a_call_that_waits_keeps_no_words_of_its_command_but_files(project
     assert [list(past.files) for past in driver.gate.history] == [[], [f"{project.root}/b.sh"]]
 
 
-async def test_a_cancelled_question_changes_nothing(project: Project) -> None:
+async def test_cancelled_approval_prompt_records_no_decision(project: Project) -> None:
     driver = AuthorizerDriver(project)
     begun = asyncio.Event()
 
@@ -415,7 +427,7 @@ def register(dirge):
 """
 
 
-async def test_what_a_conversation_starts_is_looked_at_last(
+async def test_files_are_checked_after_plugins_right_before_command_starts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     project = ScriptedProject(tmp_path)

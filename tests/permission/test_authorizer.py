@@ -26,24 +26,24 @@ def project(own_project: Project) -> Project:
     return own_project
 
 
-def by_command(**effects: PermissionAnswer) -> Any:
+def answer_by_command(**effects: PermissionAnswer) -> Any:
     def answer(request: PermissionRequest) -> PermissionAnswer:
         return effects.get(request.claims[0].resource.split()[0], NO)
 
     return answer
 
 
-def test_programs_are_looked_for_outside_the_workspace_only() -> None:
+def test_search_path_excludes_workspace_and_relative_folders() -> None:
     path = "/w/bin:relative:/opt/tools:/w"
 
     assert search_path(path, ["/w"]) == "/opt/tools"
 
 
-def test_a_workspace_that_holds_every_program_leaves_the_systems_own() -> None:
+def test_search_path_falls_back_to_system_folders_when_workspace_is_root() -> None:
     assert search_path("/usr/bin:/bin", ["/"]) == ":".join(USUAL_PATH)
 
 
-async def test_a_call_denied_again_and_again_is_no_longer_asked_about(project: Project) -> None:
+async def test_call_denied_repeatedly_is_no_longer_asked_about(project: Project) -> None:
     driver = AuthorizerDriver(project, loop_guard=2)
 
     texts = [await driver.run(driver.bash("make")) for _ in range(4)]
@@ -55,7 +55,7 @@ async def test_a_call_denied_again_and_again_is_no_longer_asked_about(project: P
     ]  # fmt: skip
 
 
-async def test_c33_an_approval_resets_the_count(project: Project) -> None:
+async def test_c33_approval_resets_denial_count(project: Project) -> None:
     driver = AuthorizerDriver(project, loop_guard=3)
     for answer in (NO, NO, YES, NO, NO):
         driver.user.answer = lambda request, answer=answer: answer
@@ -66,7 +66,7 @@ async def test_c33_an_approval_resets_the_count(project: Project) -> None:
     assert len(driver.user.asked) == 6
 
 
-async def test_another_call_or_run_is_asked_about_all_the_same(project: Project) -> None:
+async def test_loop_guard_counts_each_call_and_run_separately(project: Project) -> None:
     driver = AuthorizerDriver(project, loop_guard=1)
     await driver.decide(driver.bash("make"))
     await driver.decide(driver.bash("make x"))
@@ -76,7 +76,7 @@ async def test_another_call_or_run_is_asked_about_all_the_same(project: Project)
     assert len(driver.user.asked) == 3
 
 
-async def test_a_loop_guard_of_nothing_never_speaks(project: Project) -> None:
+async def test_loop_guard_of_zero_is_off(project: Project) -> None:
     driver = AuthorizerDriver(project, loop_guard=0)
     for _ in range(6):
         await driver.decide(driver.bash("make"))
@@ -84,11 +84,11 @@ async def test_a_loop_guard_of_nothing_never_speaks(project: Project) -> None:
     assert len(driver.user.asked) == 6
 
 
-async def test_c29_calls_of_a_batch_are_asked_about_together_and_answered_one_by_one(
+async def test_c29_batch_calls_are_asked_together_and_answered_separately(
     project: Project,
 ) -> None:
     driver = AuthorizerDriver(project)
-    driver.user.answer = by_command(touch=YES, make=NO, npm=YES)
+    driver.user.answer = answer_by_command(touch=YES, make=NO, npm=YES)
     calls = [
         driver.bash("touch x"),
         driver.bash("ls"),
@@ -109,7 +109,7 @@ async def test_c29_calls_of_a_batch_are_asked_about_together_and_answered_one_by
     ]
 
 
-async def test_a_call_that_was_changed_after_it_was_asked_about_is_asked_again(
+async def test_call_with_changed_arguments_is_asked_again(
     project: Project,
 ) -> None:
     driver = AuthorizerDriver(project, answer=YES)
@@ -127,7 +127,9 @@ async def test_a_call_that_was_changed_after_it_was_asked_about_is_asked_again(
     ]  # fmt: skip
 
 
-async def test_repetitions_and_edits_of_one_file_wait_for_their_turn(project: Project) -> None:
+async def test_repeated_commands_and_edits_of_same_file_are_not_asked_together(
+    project: Project,
+) -> None:
     driver = AuthorizerDriver(project, mode="restrictive", answer=YES)
     write = [driver.call("write", path="new", content=text) for text in ("1\n", "2\n")]
     calls = [
@@ -147,7 +149,7 @@ async def test_repetitions_and_edits_of_one_file_wait_for_their_turn(project: Pr
     assert len(driver.user.questions) == 5
 
 
-async def test_a_no_stands_against_a_rule_that_came_with_another_answer(project: Project) -> None:
+async def test_denial_in_batch_beats_grant_from_another_answer_in_batch(project: Project) -> None:
     driver = AuthorizerDriver(project)
     wide = PermissionAnswer(effect="allow", remember="session", is_wide=True)
     driver.user.answer = lambda request: wide if request.call_id == "call1" else NO
@@ -158,7 +160,7 @@ async def test_a_no_stands_against_a_rule_that_came_with_another_answer(project:
     assert await driver.allows(driver.bash("git push origin b"))
 
 
-async def test_a62_an_edit_is_refused_when_its_file_changed_behind_the_question(
+async def test_a62_approved_edit_fails_when_its_file_changed_since_preview(
     project: Project,
 ) -> None:
     driver = AuthorizerDriver(project, mode="restrictive", answer=YES)
@@ -177,7 +179,7 @@ async def test_a62_an_edit_is_refused_when_its_file_changed_behind_the_question(
     assert (project.root / "notes.txt").read_text() == "notes.txt and more\n"
 
 
-async def test_what_a_person_made_of_an_edit_is_what_is_written(project: Project) -> None:
+async def test_edit_changed_by_user_in_prompt_is_written_as_changed(project: Project) -> None:
     driver = AuthorizerDriver(project, mode="restrictive")
 
     def answer(request: PermissionRequest) -> PermissionAnswer:
@@ -206,7 +208,7 @@ async def test_what_a_person_made_of_an_edit_is_what_is_written(project: Project
         ("cd src && git push", True, []),
     ],
 )
-async def test_a_grant_stores_what_was_shown(
+async def test_grant_stores_exactly_the_rules_shown(
     project: Project, command: str, is_wide: bool, granted: list[str]
 ) -> None:
     driver = AuthorizerDriver(project)
@@ -222,7 +224,7 @@ async def test_a_grant_stores_what_was_shown(
     assert granted == list(shown)
 
 
-async def test_always_is_kept_in_the_persons_own_settings(project: Project, tmp_path: Path) -> None:
+async def test_always_answer_saves_rule_in_user_settings(project: Project, tmp_path: Path) -> None:
     file = tmp_path / "config/config.toml"
     file.parent.mkdir()
     file.write_text('# mine\n[permission]\nmode = "standard" # kept\n')
@@ -249,7 +251,9 @@ async def test_always_is_kept_in_the_persons_own_settings(project: Project, tmp_
     "command",
     ["make $(id)", "make > log", "python -c 1", "cp a .git/x", "cd src && make", "cat /etc/hosts"],
 )
-async def test_what_must_not_be_allowed_for_ever_cannot_be(project: Project, command: str) -> None:
+async def test_command_without_grantable_rule_cannot_be_allowed_always(
+    project: Project, command: str
+) -> None:
     kept: list[str] = []
     driver = AuthorizerDriver(
         project,
@@ -263,7 +267,9 @@ async def test_what_must_not_be_allowed_for_ever_cannot_be(project: Project, com
     assert (request.can_keep, request.grant, request.wider, kept) == (False, (), (), [])
 
 
-async def test_settings_that_cannot_be_written_leave_a_grant_and_a_notice(project: Project) -> None:
+async def test_unwritable_settings_turn_always_answer_into_grant_with_notice(
+    project: Project,
+) -> None:
     def broken(rules: object) -> str:
         raise ConfigError("the file is broken.")
 
@@ -288,7 +294,7 @@ async def test_settings_that_cannot_be_written_leave_a_grant_and_a_notice(projec
         ("", "warn", 1, "cannot be read"),
     ],
 )
-async def test_c35_a_judge_can_only_tighten(
+async def test_c35_judge_can_deny_or_warn_but_never_allow(
     project: Project, answer: str, effect: Any, asked: int, warning: str
 ) -> None:
     async def model(system: str, prompt: str) -> str:
@@ -305,7 +311,7 @@ async def test_c35_a_judge_can_only_tighten(
     assert bool(warning) is any(one.warning for one in driver.user.questions)
 
 
-async def test_c35_a_judge_that_fails_changes_nothing(project: Project) -> None:
+async def test_c35_failing_judge_leaves_approval_prompt_unchanged(project: Project) -> None:
     async def judge(prompt: str) -> JudgeVerdict:
         raise TimeoutError
 
@@ -316,7 +322,7 @@ async def test_c35_a_judge_that_fails_changes_nothing(project: Project) -> None:
     assert [one.warning for one in driver.user.questions] == [""]
 
 
-async def test_a_judge_is_not_asked_about_what_the_rules_decide(project: Project) -> None:
+async def test_judge_is_not_asked_when_rules_decide(project: Project) -> None:
     seen: list[str] = []
 
     async def judge(prompt: str) -> JudgeVerdict:
@@ -330,7 +336,7 @@ async def test_a_judge_is_not_asked_about_what_the_rules_decide(project: Project
     assert seen == []
 
 
-async def test_a_judges_no_in_a_batch_leaves_the_other_questions_open(project: Project) -> None:
+async def test_judge_denial_in_batch_still_asks_about_other_calls(project: Project) -> None:
     async def judge(prompt: str) -> JudgeVerdict:
         return JudgeVerdict("deny", "no") if "npm" in prompt else JudgeVerdict("allow")
 
@@ -354,7 +360,7 @@ async def permits_of(driver: AuthorizerDriver, command: str) -> frozenset[str]:
     return frozenset(given[0].permits) if given else frozenset()
 
 
-async def test_a_sandboxed_command_gets_what_was_allowed_and_no_more(project: Project) -> None:
+async def test_sandboxed_command_gets_only_allowed_permits(project: Project) -> None:
     driver = AuthorizerDriver(project, answer=YES)
     online = AuthorizerDriver(project, allow("network:*"))
     online.user.answer = lambda request: YES
@@ -372,7 +378,7 @@ async def test_a_sandboxed_command_gets_what_was_allowed_and_no_more(project: Pr
     assert await permits_of(guarded, "make") == frozenset()
 
 
-async def test_a_question_about_git_names_the_hooks_that_would_run(project: Project) -> None:
+async def test_approval_reason_of_git_command_names_hooks_that_would_run(project: Project) -> None:
     for name in ("pre-commit", "pre-push", "commit-msg.sample"):
         hook = project.root / ".git/hooks" / name
         hook.parent.mkdir(exist_ok=True)
@@ -389,7 +395,7 @@ async def test_a_question_about_git_names_the_hooks_that_would_run(project: Proj
     assert f"pre-commit of {project.root}/src" in project.run("git commit -m x").reason
 
 
-async def test_a_comment_with_a_denial_reaches_the_model(project: Project) -> None:
+async def test_comment_of_denial_is_sent_to_model(project: Project) -> None:
     driver = AuthorizerDriver(
         project, answer=PermissionAnswer(effect="deny", comment="use `make fast`")
     )
@@ -397,25 +403,25 @@ async def test_a_comment_with_a_denial_reaches_the_model(project: Project) -> No
     assert "use `make fast`" in await driver.run(driver.bash("make"))
 
 
-def waiting(driver: AuthorizerDriver, call: ToolCall, **more: Any) -> Any:
+def info_with_decision(driver: AuthorizerDriver, call: ToolCall, **more: Any) -> Any:
     return driver.info(
         [call], decisions={call.id: CallDecision(tool_call_id=call.id, allow=True, **more)}
     )
 
 
-async def test_a_decision_holds_only_for_the_call_that_waited(project: Project) -> None:
+async def test_stored_decision_applies_only_to_unchanged_deferred_call(project: Project) -> None:
     driver = AuthorizerDriver(project, answer=PermissionAnswer(effect="defer"))
     call = driver.bash("make")
     assert isinstance(await driver.decide(call), Defer)
     other = ToolCall(id=call.id, name="bash", arguments={"command": "make evil"}, tool=call.tool)
 
-    assert await driver.allows(call, waiting(driver, call))
-    # A plugin made something else of it: a person would have to see that, and none is there.
-    assert not await driver.allows(other, waiting(driver, call))
+    assert await driver.allows(call, info_with_decision(driver, call))
+    # A plugin changed the call, so the user would have to approve it, and nobody answers here.
+    assert not await driver.allows(other, info_with_decision(driver, call))
     assert driver.user.questions[-1].claims[0].resource == "make evil"
 
 
-async def test_a_decision_holds_only_for_what_was_to_be_written(project: Project) -> None:
+async def test_stored_decision_applies_only_to_unchanged_file_content(project: Project) -> None:
     driver = AuthorizerDriver(project, mode="restrictive", answer=PermissionAnswer(effect="defer"))
     call = driver.call("write", path="new", content="a")
     assert isinstance(await driver.decide(call), Defer)
@@ -423,11 +429,11 @@ async def test_a_decision_holds_only_for_what_was_to_be_written(project: Project
         id=call.id, name="write", arguments={"path": "new", "content": "b"}, tool=call.tool
     )
 
-    assert not await driver.allows(other, waiting(driver, call))
-    assert await driver.allows(call, waiting(driver, call))
+    assert not await driver.allows(other, info_with_decision(driver, call))
+    assert await driver.allows(call, info_with_decision(driver, call))
 
 
-async def test_an_answer_given_beforehand_is_for_the_arguments_as_they_were(
+async def test_batch_answer_does_not_cover_arguments_changed_later(
     project: Project,
 ) -> None:
     driver = AuthorizerDriver(project, answer=YES)
@@ -442,17 +448,17 @@ async def test_an_answer_given_beforehand_is_for_the_arguments_as_they_were(
     assert [len(batch) for batch in driver.user.asked] == [2, 1]
 
 
-async def test_arguments_that_came_with_a_decision_are_decided(project: Project) -> None:
+async def test_decision_with_changed_arguments_allows_those_arguments(project: Project) -> None:
     driver = AuthorizerDriver(project, answer=PermissionAnswer(effect="defer"))
     await driver.decide(driver.bash("make"))
     other = ToolCall(
         id="call1", name="bash", arguments={"command": "make it"}, tool=driver.tool("bash")
     )
 
-    assert await driver.allows(other, waiting(driver, other, arguments=other.arguments))
+    assert await driver.allows(other, info_with_decision(driver, other, arguments=other.arguments))
 
 
-async def test_a_tool_that_is_switched_off_is_denied_in_every_mode(project: Project) -> None:
+async def test_disabled_tool_is_denied_in_every_mode(project: Project) -> None:
     for mode in ("standard", "yolo"):
         driver = AuthorizerDriver(project, allow("edit:**"), mode=mode)  # type: ignore[arg-type]
         driver.gate.denied_tools = {"Write": "prompt plan"}
@@ -465,7 +471,7 @@ async def test_a_tool_that_is_switched_off_is_denied_in_every_mode(project: Proj
         assert denied.policy == "deny-rule"
 
 
-async def test_a_question_that_is_cancelled_leaves_nothing_behind(project: Project) -> None:
+async def test_call_can_be_decided_again_after_cancelled_prompt(project: Project) -> None:
     driver = AuthorizerDriver(project)
     begun = asyncio.Event()
 
@@ -486,7 +492,7 @@ async def test_a_question_that_is_cancelled_leaves_nothing_behind(project: Proje
     assert len(driver.gate.history) == 1
 
 
-async def test_an_ask_rule_is_no_reason_to_ask_twice(project: Project) -> None:
+async def test_grant_covers_command_of_ask_rule(project: Project) -> None:
     driver = AuthorizerDriver(
         project, ask("execute:ls *"), answer=PermissionAnswer(effect="allow", remember="session")
     )
@@ -497,7 +503,7 @@ async def test_an_ask_rule_is_no_reason_to_ask_twice(project: Project) -> None:
     assert len(driver.user.asked) == 1
 
 
-async def test_a_change_that_can_only_fail_is_not_asked_about(project: Project) -> None:
+async def test_edit_that_can_only_fail_is_not_asked_about(project: Project) -> None:
     driver = AuthorizerDriver(project, mode="restrictive")
     edit = driver.call("edit", path="nowhere.py", old_text="a", new_text="b")
     wanted = driver.call("write", path="b.txt", content="x")
@@ -512,7 +518,7 @@ async def test_a_change_that_can_only_fail_is_not_asked_about(project: Project) 
     assert "Permission denied" not in text
 
 
-async def test_a_persons_no_is_told_as_theirs_and_a_policys_as_its_reason(
+async def test_denial_text_names_user_or_reason_of_policy(
     project: Project,
 ) -> None:
     driver = AuthorizerDriver(project)

@@ -58,7 +58,7 @@ ROWS = {
 @pytest.mark.parametrize(
     ("rule", "command"), [(rule, command) for rule, all_ in ROWS.items() for command in all_]
 )
-def test_no_word_hides_what_it_spells_from_a_deny_rule(
+def test_deny_rule_applies_to_files_and_commands_inside_words(
     project: Project, rule: str, command: str
 ) -> None:
     spelled = command.replace("ROOT_", str(project.root))
@@ -90,7 +90,7 @@ def test_no_word_hides_what_it_spells_from_a_deny_rule(
         ('execute:curl *', 'docker run img rm -rf /')
     ],
 )  # fmt: skip
-def test_words_that_spell_something_else_stay_allowed(
+def test_deny_rule_does_not_apply_to_similar_words(
     project: Project, rule: str, command: str
 ) -> None:
     decision = project.run(command, deny(rule), mode="yolo")

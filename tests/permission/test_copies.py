@@ -27,7 +27,7 @@ def fact(path: str) -> PathFact:
 
 @settings(max_examples=60, deadline=None)
 @given(pattern=PATTERNS, inner=INNER)
-def test_a_rule_says_of_a_copied_path_what_it_says_of_the_path(pattern: str, inner: str) -> None:
+def test_rule_matches_path_in_copy_as_it_matches_original_path(pattern: str, inner: str) -> None:
     rule = Rule("read", pattern, "deny")
     original, copy = fact(f"/home/u/p{inner}"), fact(f"/tmp/c/p{inner}")
 
@@ -59,7 +59,7 @@ def gates(tmp_path: Path) -> tuple[PermissionEngine, ForkPermissionEngine, Path]
 
 @pytest.mark.security
 @pytest.mark.parametrize("command", ["grep -r x .", "cat private/x", "head -n1 priv*/x"])
-def test_commands_find_nothing_there_that_a_rule_keeps(
+def test_deny_rule_for_project_files_applies_to_commands_in_copy(
     gates: tuple[PermissionEngine, ForkPermissionEngine, Path], command: str
 ) -> None:
     _, own, copy = gates
@@ -68,7 +68,7 @@ def test_commands_find_nothing_there_that_a_rule_keeps(
     assert own.decide([claim], str(copy)).effect == "deny"
 
 
-def test_what_is_allowed_there_is_not_allowed_for_the_project(
+def test_grant_in_copy_does_not_apply_to_project(
     gates: tuple[PermissionEngine, ForkPermissionEngine, Path],
 ) -> None:
     parent, own, copy = gates
@@ -81,7 +81,7 @@ def test_what_is_allowed_there_is_not_allowed_for_the_project(
     assert own.decide(claims, str(copy)).effect == "deny"
 
 
-def test_a_tool_switched_off_meanwhile_is_off_there(
+def test_tool_disabled_later_in_parent_is_denied_in_copy(
     gates: tuple[PermissionEngine, ForkPermissionEngine, Path],
 ) -> None:
     parent, own, copy = gates

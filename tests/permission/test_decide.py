@@ -51,7 +51,7 @@ def claim(project: Project, op: Operation, resource: str) -> Claim:
 
 
 @pytest.mark.parametrize(("op", "resource", "effects"), TABLE)
-def test_default_is_as_in_the_table(
+def test_default_effect_of_claim_in_each_mode_matches_table(
     project: Project, op: Operation, resource: str, effects: str
 ) -> None:
     given = [project.gate(mode=mode).decide([claim(project, op, resource)]) for mode in MODES]
@@ -60,7 +60,7 @@ def test_default_is_as_in_the_table(
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_a_deny_wins_wherever_it_stands(project: Project, mode: Mode) -> None:
+def test_deny_rule_beats_allow_rule_in_any_order(project: Project, mode: Mode) -> None:
     for rules in (
         (deny("execute:git log *"), allow("execute:*")),
         (allow("execute:*"), deny("execute:git log *")),
@@ -69,25 +69,25 @@ def test_a_deny_wins_wherever_it_stands(project: Project, mode: Mode) -> None:
         assert (decision.effect, decision.policy) == ("deny", "deny-rule")
 
 
-def test_of_allow_and_ask_rules_the_last_match_counts(project: Project) -> None:
+def test_last_matching_allow_or_ask_rule_wins(project: Project) -> None:
     assert project.run("make x", ask("execute:make *"), allow("execute:make x")).effect == "allow"
     assert project.run("make x", allow("execute:make x"), ask("execute:make *")).effect == "ask"
 
 
-def test_an_ask_rule_beats_what_is_built_in(project: Project) -> None:
+def test_ask_rule_beats_built_in_allow(project: Project) -> None:
     decision = project.run("git log", ask("execute:git log *"))
 
     assert (decision.effect, decision.policy) == ("ask", "ask-rule")
 
 
-def test_a_grant_stands_above_an_ask_rule(project: Project) -> None:
+def test_grant_beats_ask_rule(project: Project) -> None:
     gate = project.gate(ask("execute:make *"))
     gate.add_grant("execute:make test")
 
     assert gate.decide([project.execute("make test")]).policy == "grant"
 
 
-def test_neither_rule_nor_grant_opens_a_protected_name(project: Project) -> None:
+def test_allow_rules_and_grants_do_not_allow_protected_names(project: Project) -> None:
     gate = project.gate(allow("edit:**"), allow("edit:/**"))
     gate.add_grant("edit:/**")
 
@@ -96,7 +96,7 @@ def test_neither_rule_nor_grant_opens_a_protected_name(project: Project) -> None
     assert (decision.effect, decision.policy, decision.grant) == ("ask", "protected", ())
 
 
-def test_a_grant_does_not_unlock_plan_mode(project: Project) -> None:
+def test_grant_does_not_allow_edits_in_plan_mode(project: Project) -> None:
     gate = project.gate(allow("edit:**"), mode="plan")
     gate.add_grant("edit:src/a.py")
 
@@ -120,12 +120,12 @@ def test_a_grant_does_not_unlock_plan_mode(project: Project) -> None:
         "python -c 'open(1)'",
     ],
 )
-def test_in_plan_mode_nothing_is_written_by_way_of_a_shell(project: Project, command: str) -> None:
+def test_plan_mode_denies_shell_commands_that_write(project: Project, command: str) -> None:
     everything = [allow("execute:*"), allow("edit:**")]
     assert project.run(command, *everything, mode="plan").effect == "deny"
 
 
-def test_the_strictest_of_several_claims_wins(project: Project) -> None:
+def test_strictest_effect_of_several_claims_wins(project: Project) -> None:
     claims = [
         project.claim("read", "README.md"),
         project.claim("edit", "../x"),
@@ -138,7 +138,7 @@ def test_the_strictest_of_several_claims_wins(project: Project) -> None:
     assert (decision.effect, decision.reason) == ("ask", decision.claims[1].reason)
 
 
-def test_an_allow_rule_covers_each_part_on_its_own(project: Project) -> None:
+def test_allow_rule_must_cover_each_part_of_command(project: Project) -> None:
     rule = allow("execute:make *")
 
     assert project.run("make && make x", rule).effect == "allow"
@@ -148,7 +148,7 @@ def test_an_allow_rule_covers_each_part_on_its_own(project: Project) -> None:
     assert project.run("export PATH=.; make", allow("execute:export *"), rule).effect == "ask"
 
 
-def test_an_allow_rule_does_not_reach_outside_paths(project: Project) -> None:
+def test_allow_rule_for_program_does_not_allow_outside_or_protected_paths(project: Project) -> None:
     assert project.run("touch src/new", allow("execute:touch *")).effect == "allow"
     assert project.run("touch /tmp/x", allow("execute:touch *")).effect == "ask"
     assert project.run("touch .git/x", allow("execute:touch *")).effect == "ask"
@@ -173,7 +173,7 @@ def test_an_allow_rule_does_not_reach_outside_paths(project: Project) -> None:
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("mode", ["standard", "yolo"])
-def test_a_deny_rule_looks_through_whatever_stands_around(
+def test_deny_rule_finds_command_inside_wrappers_and_compounds(
     project: Project, command: str, mode: Mode
 ) -> None:
     decision = project.run(command, deny("execute:git push *"), allow("execute:*"), mode=mode)
@@ -184,14 +184,14 @@ def test_a_deny_rule_looks_through_whatever_stands_around(
 @pytest.mark.parametrize(
     "command", ["git status", "echo git push", "git log --grep='git push'", "grep 'git push' f"]
 )
-def test_a_deny_rule_leaves_other_commands_alone(project: Project, command: str) -> None:
+def test_deny_rule_does_not_apply_to_other_commands(project: Project, command: str) -> None:
     assert project.run(command, deny("execute:git push *")).effect == "allow"
 
 
 @pytest.mark.parametrize(
     "command", ["rm notes.txt", "cp a notes.txt", "echo $X > notes.txt", "X=1 tee notes.txt"]
 )
-def test_a_deny_of_edits_holds_for_commands(project: Project, command: str) -> None:
+def test_edit_deny_rule_applies_to_commands(project: Project, command: str) -> None:
     assert project.run(command, deny("edit:notes.txt"), mode="yolo").effect == "deny"
 
 
@@ -199,11 +199,11 @@ def test_a_deny_of_edits_holds_for_commands(project: Project, command: str) -> N
     "command",
     ["cat notes.txt", "cat *.txt", "python x notes.txt", "X=1 cat < notes.txt; a notes.txt"],
 )
-def test_a_deny_of_reads_holds_for_commands(project: Project, command: str) -> None:
+def test_read_deny_rule_applies_to_commands(project: Project, command: str) -> None:
     assert project.run(command, deny("read:notes.txt"), mode="yolo").effect == "deny"
 
 
-def test_json_has_exactly_the_documented_shape(project: Project) -> None:
+def test_decision_json_has_exactly_the_documented_keys(project: Project) -> None:
     decision = project.run("cat /etc/hosts").as_json()
 
     assert list(decision) == ["effect", "policy", "reason", "claims", "trace"]
@@ -214,7 +214,7 @@ def test_json_has_exactly_the_documented_shape(project: Project) -> None:
     assert json.loads(json.dumps(decision)) == decision
 
 
-def test_trace_holds_every_policy_once_per_claim(project: Project) -> None:
+def test_decision_trace_lists_every_policy_once_per_claim(project: Project) -> None:
     trace = project.run("cat README.md").trace
 
     assert [line.policy for line in trace] == [
@@ -256,7 +256,7 @@ def test_explanation_shows_effect_reason_and_every_vote(project: Project) -> Non
         ("ls", ()),
     ],
 )
-def test_grant_is_exactly_what_was_shown_or_nothing(
+def test_offered_grant_is_exact_command_or_none(
     project: Project, command: str, grant: tuple[str, ...]
 ) -> None:
     assert project.run(command).grant == grant
@@ -283,7 +283,7 @@ def test_grant_is_exactly_what_was_shown_or_nothing(
         ("git push && cat .env", ()),
     ],
 )
-def test_a_wider_rule_is_a_family_of_one_program_or_nothing(
+def test_offered_wider_rule_covers_one_subcommand_or_none(
     project: Project, command: str, wider: tuple[str, ...]
 ) -> None:
     decision = project.run(command)
@@ -292,7 +292,7 @@ def test_a_wider_rule_is_a_family_of_one_program_or_nothing(
     assert not wider or project.run(command, *map(allow, wider)).effect == "allow"
 
 
-def test_a_wider_rule_for_an_edit_is_its_folder(project: Project) -> None:
+def test_offered_wider_rule_for_edit_covers_its_folder(project: Project) -> None:
     gate = project.gate(mode="restrictive")
     (rule,) = gate.decide([project.claim("edit", "src/a.py")]).wider
     gate.add_grant(rule)
@@ -304,7 +304,7 @@ def test_a_wider_rule_for_an_edit_is_its_folder(project: Project) -> None:
     assert gate.decide([project.claim("network", "example.com")]).wider == ()
 
 
-def test_a_grant_with_a_quoted_star_does_not_cover_the_star(project: Project) -> None:
+def test_grant_with_quoted_star_does_not_cover_unquoted_star(project: Project) -> None:
     gate = project.gate()
     gate.add_grant("execute:make 'a*'")
 
@@ -313,7 +313,7 @@ def test_a_grant_with_a_quoted_star_does_not_cover_the_star(project: Project) ->
     assert gate.decide([project.execute("make ab")]).effect == "ask"
 
 
-def test_a_grant_does_not_follow_into_another_folder(project: Project) -> None:
+def test_grant_does_not_cover_command_after_cd(project: Project) -> None:
     gate = project.gate()
     gate.add_grant("execute:make")
 
@@ -325,7 +325,7 @@ def test_a_grant_does_not_follow_into_another_folder(project: Project) -> None:
     "command",
     ["make test", "touch /tmp/x", "cat /etc/hosts | make", "it's", "cat .env", "make 'a b'"],
 )
-def test_the_suggested_flags_would_have_allowed_it(
+def test_suggested_allow_flags_allow_the_command(
     project: Project, command: str, mode: Mode
 ) -> None:
     decision = project.run(command, mode=mode)
@@ -341,7 +341,7 @@ def test_only_read_only_commands_are_hardened(project: Project) -> None:
     assert not project.run("make", mode="yolo").needs_hardening
 
 
-def test_builds_are_allowed_inside_a_sandbox(project: Project) -> None:
+def test_build_commands_are_allowed_inside_sandbox(project: Project) -> None:
     gate = project.gate(is_sandboxed=True)
 
     assert gate.decide([project.execute("pytest -q && cargo test")]).effect == "allow"
@@ -387,7 +387,7 @@ RANK: dict[Effect, int] = {"allow": 0, "ask": 1, "deny": 2}
     st.lists(rules, max_size=5), rules, st.integers(0, 5), st.lists(rules, max_size=2), actions,
     st.sampled_from(MODES),
 )  # fmt: skip
-def test_adding_a_deny_never_loosens(
+def test_adding_deny_rule_never_loosens_effect(
     project: Project,
     before: list[Rule],
     added: Rule,

@@ -1,6 +1,6 @@
 """Commands that are denied in every mode.
 
-It destroys the machine, the home folder or a folder above the workspace.
+They destroy the machine, the home folder or a folder above the workspace.
 """
 
 import os
@@ -62,14 +62,14 @@ WAYS = [
 ]  # fmt: skip
 
 
-def spelled(project: Project, command: str) -> str:
+def fill_in_paths(project: Project, command: str) -> str:
     return command.replace("HOME_", str(project.home)).replace("ROOT_", str(project.root))
 
 
 @pytest.mark.parametrize("command", [*(f"rm -rf {folder}" for folder in FOLDERS), *WAYS])
-def test_the_destructive_core_is_denied_in_every_mode(project: Project, command: str) -> None:
+def test_destructive_commands_are_denied_in_every_mode(project: Project, command: str) -> None:
     for mode in MODES:
-        decision = project.run(spelled(project, command), allow("execute:*"), mode=mode)
+        decision = project.run(fill_in_paths(project, command), allow("execute:*"), mode=mode)
         assert decision.effect == "deny", mode
         assert "hard-deny" in [claim.policy for claim in decision.claims]
 
@@ -96,11 +96,13 @@ def test_the_destructive_core_is_denied_in_every_mode(project: Project, command:
         "python -c 'import shutil; shutil.rmtree(\"build\")'", "git clean -fdx",
     ],
 )  # fmt: skip
-def test_what_only_looks_alike_stays_as_it_was(project: Project, command: str) -> None:
-    yolo = project.run(spelled(project, command), mode="yolo")
+def test_commands_similar_to_destructive_ones_are_not_denied(
+    project: Project, command: str
+) -> None:
+    yolo = project.run(fill_in_paths(project, command), mode="yolo")
 
     assert (yolo.effect, yolo.policy == "hard-deny") == ("allow", False)
-    assert project.run(spelled(project, command)).policy != "hard-deny"
+    assert project.run(fill_in_paths(project, command)).policy != "hard-deny"
 
 
 @pytest.mark.parametrize(
@@ -108,7 +110,7 @@ def test_what_only_looks_alike_stays_as_it_was(project: Project, command: str) -
     ["rm -rf $1/", "rm -rf $1/*", 'rm -rf "$1"/*', "rm -rf /$1", "rm -rf ~/$1", "rm -rf $1/usr",
      "rm -rf ${1%/*}/", "x=$(y); rm -rf $x/*", "chmod -R 777 $1/", "B=x rm -rf $B/"],
 )  # fmt: skip
-def test_yolo_removes_nothing_that_an_empty_variable_makes_everything(
+def test_removal_that_empty_variable_makes_destructive_is_denied_in_yolo(
     project: Project, command: str
 ) -> None:
     yolo, standard = project.run(command, mode="yolo"), project.run(command)
@@ -122,7 +124,7 @@ def test_yolo_removes_nothing_that_an_empty_variable_makes_everything(
     ["rm -rf $NOT_SET/", 'sudo rm -rf "$NOT_SET"/*', "echo $OTHER; rm -rf ${NOT_SET}/",
      "bash -c 'rm -rf $NOT_SET/'", "chmod -R 777 $NOT_SET/usr"],
 )  # fmt: skip
-def test_a_variable_that_nothing_sets_is_empty_and_named(project: Project, command: str) -> None:
+def test_denial_names_unset_variable_that_counts_as_empty(project: Project, command: str) -> None:
     for mode in MODES:
         decision = project.run(command, mode=mode)
         assert (decision.effect, decision.policy) == ("deny", "hard-deny")
@@ -130,13 +132,13 @@ def test_a_variable_that_nothing_sets_is_empty_and_named(project: Project, comma
         assert decision.reason.endswith("write the path out, or `${NOT_SET:?}`")
 
 
-def test_a_variable_is_not_named_where_it_makes_no_difference(project: Project) -> None:
+def test_denial_does_not_name_unset_variable_without_influence(project: Project) -> None:
     for command in ("rm -rf /; echo $NOT_SET", "rm -rf $HOME", "x=/; rm -rf $x; echo $NOT_SET"):
         decision = project.run(command)
         assert decision.effect == "deny" and "counts as empty" not in decision.reason
 
 
-def test_a_part_of_the_workspace_within_another_is_no_folder_above(own_project: Project) -> None:
+def test_removing_files_of_root_with_nested_root_is_not_denied(own_project: Project) -> None:
     own_project.workspace.add_root(own_project.root / "src")
 
     assert own_project.run("rm -rf *", mode="yolo").effect == "allow"
@@ -146,7 +148,7 @@ def test_a_part_of_the_workspace_within_another_is_no_folder_above(own_project: 
 @pytest.mark.parametrize(
     "path", ["/etc/passwd", "/usr/bin/x", "/bin/x", "/lib/x", "/boot/x", "/sys/x"]
 )
-def test_a_workspace_at_the_root_does_not_hold_the_system(tmp_path: Path, path: str) -> None:
+def test_workspace_at_root_folder_asks_for_edits_of_system_files(tmp_path: Path, path: str) -> None:
     with closing(Workspace(["/"], "/")) as workspace:
         gate = PermissionEngine(workspace, PolicySet(), home=tmp_path)
         project_file = gate.decide([_edit("/app/x.py")])
@@ -162,7 +164,7 @@ def test_a_workspace_at_the_root_does_not_hold_the_system(tmp_path: Path, path: 
         assert gate.decide([Claim("read", "/etc/hostname")]).effect == "allow"
 
 
-def test_a_workspace_within_a_system_folder_is_edited_as_any_other(tmp_path: Path) -> None:
+def test_workspace_within_system_folder_can_be_edited(tmp_path: Path) -> None:
     source = Path("/usr/src")
     with closing(Workspace([source], source)) as workspace:
         gate = PermissionEngine(workspace, PolicySet(), home=tmp_path)

@@ -62,20 +62,20 @@ ORDINARY = [
 
 
 @pytest.mark.parametrize("path", PROTECTED)
-def test_changing_a_protected_name_asks(project: Project, path: str) -> None:
+def test_editing_protected_name_asks(project: Project, path: str) -> None:
     decision = project.gate().decide([project.claim("edit", path)])
 
     assert (decision.effect, decision.policy) == ("ask", "protected")
 
 
 @pytest.mark.parametrize("path", SECRET)
-def test_reading_a_secret_asks(project: Project, path: str) -> None:
+def test_reading_secret_file_asks(project: Project, path: str) -> None:
     decision = project.gate().decide([project.claim("read", path)])
 
     assert (decision.effect, decision.policy) == ("ask", "protected")
 
 
-def test_a_secret_is_named_as_it_was_typed(project: Project) -> None:
+def test_reason_names_secret_file_as_typed(project: Project) -> None:
     read = project.gate().decide([project.claim("read", "sub/TLS.Key")])
 
     assert read.reason.startswith("TLS.Key may hold")
@@ -83,17 +83,17 @@ def test_a_secret_is_named_as_it_was_typed(project: Project) -> None:
 
 
 @pytest.mark.parametrize("path", SECRET)
-def test_the_search_tools_leave_a_secret_out(project: Project, path: str) -> None:
+def test_search_tools_leave_out_secret_files(project: Project, path: str) -> None:
     assert project.gate().withholds(str(project.root / path))
 
 
 @pytest.mark.parametrize("path", [*ORDINARY, ".env.example", "id_rsa.pub", ".git/HEAD"])
-def test_ordinary_files_are_read_unasked(project: Project, path: str) -> None:
+def test_ordinary_files_are_read_without_asking(project: Project, path: str) -> None:
     assert project.gate().decide([project.claim("read", path)]).effect == "allow"
 
 
 @pytest.mark.parametrize("path", ORDINARY)
-def test_ordinary_files_are_changed_unasked(project: Project, path: str) -> None:
+def test_ordinary_files_are_edited_without_asking(project: Project, path: str) -> None:
     assert project.gate().decide([project.claim("edit", path)]).effect == "allow"
 
 
@@ -115,7 +115,7 @@ SPELLINGS: list[Callable[[str], str]] = [
     st.lists(st.sampled_from(SPELLINGS), max_size=3),
     st.sampled_from(["", "sub", "sub/deep", "LINK", "LINK/sub"]),
 )
-def test_no_spelling_of_a_name_hides_it(
+def test_protected_or_secret_name_asks_in_any_spelling(
     linked: Project, path: str, spellings: list[Callable[[str], str]], folder: str
 ) -> None:
     components = path.split("/")
@@ -137,9 +137,7 @@ def linked(project: Project) -> Project:
 
 
 @pytest.mark.parametrize("path", [".claude/settings.json", ".env"])
-def test_a_link_with_an_innocent_name_leads_to_a_protected_one(
-    own_project: Project, path: str
-) -> None:
+def test_symlink_to_protected_or_secret_file_asks(own_project: Project, path: str) -> None:
     (own_project.root / ".claude").mkdir()
     (own_project.root / path).write_text("{}")
     (own_project.root / "plain.txt").symlink_to(path)
@@ -148,7 +146,7 @@ def test_a_link_with_an_innocent_name_leads_to_a_protected_one(
     assert own_project.gate().decide([own_project.claim(op, "plain.txt")]).effect == "ask"
 
 
-def test_a_bare_repository_in_the_workspace_is_protected(own_project: Project) -> None:
+def test_bare_repository_in_workspace_is_protected(own_project: Project) -> None:
     own_project.git("init", "-q", "--bare", "vendor/bare")
 
     decision = own_project.gate().decide([own_project.claim("edit", "vendor/bare/config")])
@@ -156,20 +154,20 @@ def test_a_bare_repository_in_the_workspace_is_protected(own_project: Project) -
     assert (decision.effect, decision.policy) == ("ask", "protected")
 
 
-def test_a_path_that_leads_nowhere_asks(own_project: Project) -> None:
+def test_symlink_loop_asks(own_project: Project) -> None:
     (own_project.root / "loop").symlink_to("loop")
 
     assert own_project.gate().decide([own_project.claim("edit", "loop")]).effect == "ask"
     assert own_project.run("cat loop").effect == "ask"
 
 
-def test_a_malformed_path_is_denied_in_every_mode(project: Project) -> None:
+def test_path_with_nul_byte_is_denied_in_every_mode(project: Project) -> None:
     for mode in ("standard", "yolo"):
         gate = project.gate(mode=mode)  # type: ignore[arg-type]
         assert gate.decide([Claim("read", "a\0b")]).policy == "hard-deny"
 
 
-def test_a_link_into_our_state_is_denied(own_project: Project) -> None:
+def test_symlink_into_dirge_state_folder_is_denied(own_project: Project) -> None:
     (own_project.state / "trust.json").write_text("{}")
     (own_project.root / "innocent").symlink_to(own_project.state)
 
@@ -180,7 +178,7 @@ def test_a_link_into_our_state_is_denied(own_project: Project) -> None:
     assert gate.decide([own_project.execute("cat innocent/t*")]).effect == "deny"
 
 
-def test_own_output_may_be_read_but_not_changed(project: Project) -> None:
+def test_output_folder_of_session_may_be_read_but_not_edited(project: Project) -> None:
     path = str(project.state / "sessions/p/1/output/call.txt")
     gate = project.gate()
 
@@ -189,7 +187,7 @@ def test_own_output_may_be_read_but_not_changed(project: Project) -> None:
     assert gate.decide([Claim("edit", path)]).effect == "ask"
 
 
-def test_a_decision_says_which_physical_paths_it_is_about(own_project: Project) -> None:
+def test_decision_claims_hold_resolved_paths(own_project: Project) -> None:
     (own_project.root / "link").symlink_to("src/a.py")
 
     decision = own_project.gate().decide([own_project.claim("edit", "link")])
@@ -197,7 +195,7 @@ def test_a_decision_says_which_physical_paths_it_is_about(own_project: Project) 
     assert [claim.real for claim in decision.claims] == [str(own_project.root / "src/a.py")]
 
 
-def test_grants_can_be_listed_taken_back_and_cleared(project: Project) -> None:
+def test_grants_can_be_listed_and_removed(project: Project) -> None:
     gate = project.gate()
     gate.add_grant("execute:make")
     gate.add_grant("execute:make")
@@ -213,7 +211,7 @@ def test_grants_can_be_listed_taken_back_and_cleared(project: Project) -> None:
     assert gate.grants == ()
 
 
-def test_mode_can_be_changed_while_running(project: Project) -> None:
+def test_permission_mode_can_be_changed_at_runtime(project: Project) -> None:
     gate = project.gate()
     gate.mode = "plan"
 
@@ -221,7 +219,7 @@ def test_mode_can_be_changed_while_running(project: Project) -> None:
     assert gate.decide([project.claim("edit", "a")]).effect == "deny"
 
 
-def test_what_cannot_be_judged_asks(project: Project) -> None:
+def test_command_that_fails_to_be_analyzed_asks_in_yolo(project: Project) -> None:
     broken = Claim("execute", ShellCommand(None, str(project.root)))  # type: ignore[arg-type]
 
     decision = project.gate(mode="yolo").decide([broken])
@@ -238,11 +236,11 @@ def test_what_cannot_be_judged_asks(project: Project) -> None:
         "cd src;" * 70, "\ud800", "\0", "x" * 20_000 + "\n" + "git push",
     ],
 )  # fmt: skip
-def test_monstrous_commands_ask_and_soon(project: Project, command: str) -> None:
+def test_huge_commands_are_never_allowed(project: Project, command: str) -> None:
     assert project.run(command).effect in ("ask", "deny")
 
 
-def test_the_root_of_the_file_system_may_be_the_workspace(tmp_path: Path) -> None:
+def test_root_folder_can_be_the_workspace(tmp_path: Path) -> None:
     workspace = Workspace(["/"], tmp_path)
     gate = PermissionEngine(workspace, PolicySet(), home=tmp_path)
 
@@ -251,7 +249,7 @@ def test_the_root_of_the_file_system_may_be_the_workspace(tmp_path: Path) -> Non
     workspace.close()
 
 
-def test_importing_the_gate_does_not_load_the_parser() -> None:
+def test_importing_permission_engine_does_not_load_shell_parser() -> None:
     code = (
         "import sys, dirge_py.permission.engine, dirge_py.permission.rules;"
         "sys.exit('tree_sitter' in sys.modules or 'pydantic' in sys.modules)"
@@ -260,7 +258,9 @@ def test_importing_the_gate_does_not_load_the_parser() -> None:
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
-def test_no_rule_is_suggested_that_a_screen_would_show_as_another(project: Project) -> None:
+def test_suggested_flags_leave_out_paths_with_control_or_invisible_characters(
+    project: Project,
+) -> None:
     gate = project.gate(mode="restrictive")
 
     def suggested(path: str) -> str:
@@ -281,7 +281,7 @@ def test_no_rule_is_suggested_that_a_screen_would_show_as_another(project: Proje
         ("edit:~/.local/state/dirge/**", "../.local/state/dirge/x"),
     ],
 )
-def test_a_rule_that_is_said_to_open_nothing_opens_nothing(
+def test_allow_rule_reported_as_ineffective_allows_nothing(
     project: Project, rule: str, path: str
 ) -> None:
     gate = project.gate(allow(rule))
@@ -295,5 +295,7 @@ def test_a_rule_that_is_said_to_open_nothing_opens_nothing(
 @pytest.mark.parametrize(
     "rule", ["edit:**", "edit:src/*", "edit:.git*/x", "read:.env*", "read:.git/**", "execute:git *"]
 )
-def test_a_rule_that_could_open_something_is_let_be(project: Project, rule: str) -> None:
+def test_allow_rule_that_can_apply_is_not_reported_as_ineffective(
+    project: Project, rule: str
+) -> None:
     assert project.gate().why_ineffective(rule) == ""

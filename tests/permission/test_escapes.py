@@ -29,7 +29,7 @@ GIT = [
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("rule", GIT, ids=["own", "star", "colon"])
-def test_a_rule_for_git_covers_no_way_to_run_or_write_anything(
+def test_git_allow_rule_does_not_cover_options_that_run_or_write(
     project: Project, command: str, rule: Rule
 ) -> None:
     assert project.run(command, rule).effect == "ask"
@@ -44,7 +44,7 @@ def test_a_rule_for_git_covers_no_way_to_run_or_write_anything(
         "git submodule update --init", "git remote add o https://x", "git config --get user.name",
     ],
 )  # fmt: skip
-def test_a_rule_for_git_covers_ordinary_work(project: Project, command: str) -> None:
+def test_git_allow_rule_covers_ordinary_git_commands(project: Project, command: str) -> None:
     assert [project.run(command, rule).effect for rule in GIT] == ["allow"] * len(GIT)
 
 
@@ -69,13 +69,13 @@ def test_a_rule_for_git_covers_ordinary_work(project: Project, command: str) -> 
         ("*", "git -c a=b push", "allow"),
     ],
 )  # fmt: skip
-def test_a_rule_has_to_spell_what_it_lets_a_program_do_besides(
+def test_allow_rule_must_spell_out_options_that_run_or_write(
     project: Project, rule: str, command: str, effect: str
 ) -> None:
     assert project.run(command, allow(f"execute:{rule}")).effect == effect
 
 
-def test_what_is_approved_as_it_stands_passes_again(project: Project) -> None:
+def test_exact_grant_of_git_command_with_running_options_allows_it_again(project: Project) -> None:
     gate = project.gate()
     command = [project.execute("git -c core.pager=less rebase --exec make main")]
     (grant,) = gate.decide(command).grant

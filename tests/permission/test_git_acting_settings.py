@@ -43,7 +43,7 @@ SERVES = "only a server side reads it"
 MAIL = "only `git format-patch`, `send-email` and `imap-send` read it"
 DESKTOP = "only gitk, git gui, gitweb, git cvsserver and `git instaweb` read it"
 UNREAD: tuple[tuple[Kind, str, str], ...] = (
-    # what the settings name, the settings, why no read-only command acts on them
+    # what the settings name, the settings, why no read-only command uses them
     ("program", "pager.*", "GIT_PAGER"),
     ("program", "core.sshcommand core.gitproxy core.askpass credential.*", TRANSPORT),
     ("program", "remote.*.uploadpack remote.*.receivepack", TRANSPORT),
@@ -140,7 +140,7 @@ class Hostile:
         """Write only these settings, naming the program, the secret file or the worst switch."""
         for file, text in self.plain.items():
             file.write_text(text)
-        # Not by git: some of these settings keep it from working.
+        # Written without git, because some of these settings break git.
         config.write_text(self.plain[config] + "".join(map(self._lines, rows)))
 
     def _lines(self, row: ActingSetting) -> str:
@@ -156,7 +156,7 @@ class Hostile:
     def run(self, *, lacking: str = "", hardened: bool = True) -> tuple[bool, str]:
         """Whether any command started the program, and all output."""
         (self.project.home / "ran").unlink(missing_ok=True)
-        # A new file makes git compare the contents; so it would look into the submodule.
+        # New files make git compare contents, so that it looks into the submodule.
         for file in (self.inner / "f", self.project.root / "README.md"):
             text = file.read_text()
             file.unlink()
@@ -204,7 +204,7 @@ def by_keys(rows: Sequence[ActingSetting]) -> str:
 
 
 @pytest.mark.parametrize("rows", [*grouped(OVERRIDDEN), *grouped(SAME_EVERYWHERE)], ids=by_keys)
-def test_what_the_environment_overrides_acts_nowhere_and_asks_nothing(
+def test_overridden_or_unread_git_settings_run_nothing_and_do_not_ask(
     hostile: Hostile, rows: Sequence[ActingSetting]
 ) -> None:
     hostile.set(hostile.config, *rows)
@@ -216,7 +216,9 @@ def test_what_the_environment_overrides_acts_nowhere_and_asks_nothing(
 
 
 @pytest.mark.parametrize("lacking", ["GIT_CONFIG_PARAMETERS", "GIT_CONFIG_COUNT"])
-def test_each_spelling_of_the_overriding_settings_is_enough(hostile: Hostile, lacking: str) -> None:
+def test_either_git_config_variable_alone_overrides_settings(
+    hostile: Hostile, lacking: str
+) -> None:
     hostile.set(hostile.config, *OVERRIDDEN)
 
     ran, printed = hostile.run(lacking=lacking)
@@ -225,7 +227,7 @@ def test_each_spelling_of_the_overriding_settings_is_enough(hostile: Hostile, la
 
 
 @pytest.mark.parametrize("rows", grouped(SAME_EVERYWHERE), ids=by_keys)
-def test_what_nobody_reads_acts_in_no_submodule_either(
+def test_unread_git_settings_run_nothing_in_submodule(
     hostile: Hostile, rows: Sequence[ActingSetting]
 ) -> None:
     hostile.set(hostile.inner_config, *rows)
@@ -236,9 +238,7 @@ def test_what_nobody_reads_acts_in_no_submodule_either(
 
 
 @pytest.mark.parametrize("row", [row for row in OVERRIDDEN if row.kind != "switch"], ids=by_key)
-def test_what_only_the_environment_overrides_asks_in_a_submodule(
-    hostile: Hostile, row: ActingSetting
-) -> None:
+def test_overridden_git_setting_in_submodule_asks(hostile: Hostile, row: ActingSetting) -> None:
     hostile.set(hostile.inner_config, row)
 
     effect, reason = hostile.effect()
@@ -250,7 +250,7 @@ def test_what_only_the_environment_overrides_asks_in_a_submodule(
 @pytest.mark.parametrize(
     "row", [row for row in ACTING_SETTINGS if row.answer.startswith("asks")], ids=by_key
 )
-def test_what_nothing_overrides_asks_and_is_named(
+def test_git_setting_that_cannot_be_overridden_asks_and_is_named(
     hostile: Hostile, row: ActingSetting, where: str
 ) -> None:
     config = getattr(hostile, where)
@@ -263,9 +263,7 @@ def test_what_nothing_overrides_asks_and_is_named(
 
 
 @pytest.mark.parametrize("key", FIRES_UNLESS_HARDENED)
-def test_without_the_environment_the_program_runs_or_the_secret_shows(
-    hostile: Hostile, key: str
-) -> None:
+def test_unhardened_git_runs_program_or_shows_secret_of_setting(hostile: Hostile, key: str) -> None:
     row = acting_setting(key)
     assert row is not None
     hostile.set(hostile.config, row)
@@ -286,7 +284,7 @@ REMOTES = {
 
 
 @pytest.mark.parametrize("kind", REMOTES)
-def test_the_environment_lets_no_transport_start(hostile: Hostile, kind: str) -> None:
+def test_hardened_git_starts_no_transport(hostile: Hostile, kind: str) -> None:
     """Git fetches missing objects through transports, in any command."""
     helper = hostile.hooks / "git-remote-helper"
     if not helper.exists():
@@ -310,7 +308,7 @@ def test_the_environment_lets_no_transport_start(hostile: Hostile, kind: str) ->
         assert marker.exists() != bool(hardening)
 
 
-def test_git_enters_the_submodule_of_these_tests(hostile: Hostile) -> None:
+def test_git_runs_filter_of_submodule_used_in_these_tests(hostile: Hostile) -> None:
     row = acting_setting("filter.x.clean")
     assert row is not None
     hostile.set(hostile.inner_config, row)
@@ -331,7 +329,7 @@ def test_git_enters_the_submodule_of_these_tests(hostile: Hostile) -> None:
         "[blame]\n\tignoreRevsFile = README.md\n[core]\n\texcludesFile = notes.txt\n",
     ],
 )
-def test_settings_of_ordinary_work_ask_nothing(hostile: Hostile, lines: str) -> None:
+def test_ordinary_git_settings_do_not_ask(hostile: Hostile, lines: str) -> None:
     hostile.set(hostile.config)
     hostile.config.write_text(hostile.plain[hostile.config] + lines)
 
@@ -339,9 +337,7 @@ def test_settings_of_ordinary_work_ask_nothing(hostile: Hostile, lines: str) -> 
 
 
 @pytest.mark.parametrize("value", [".env", "../secret", "/etc/passwd", "~/x", "link", "src"])
-def test_a_list_of_revisions_that_could_show_another_file_asks(
-    hostile: Hostile, value: str
-) -> None:
+def test_ignore_revs_file_that_could_show_another_file_asks(hostile: Hostile, value: str) -> None:
     hostile.set(hostile.config)
     link = hostile.project.root / "link"
     link.unlink(missing_ok=True)
@@ -365,13 +361,13 @@ def names_a_program_or_file(key: str) -> bool:
     )
 
 
-def test_no_setting_counts_as_acting_and_as_unread() -> None:
+def test_no_git_setting_is_listed_as_acting_and_as_unread() -> None:
     acting = {row.key for row in ACTING_SETTINGS}
 
     assert acting.isdisjoint(row.key for row in SAME_EVERYWHERE)
 
 
-def test_every_setting_that_git_knows_is_judged() -> None:
+def test_every_setting_known_to_git_is_classified() -> None:
     listed = Path(__file__).with_name("git_settings_that_do_not_act.txt").read_text().splitlines()
     harmless = [line.lower() for line in listed if not line.startswith("#")]
     assert shutil.which("git")
@@ -386,12 +382,12 @@ def test_every_setting_that_git_knows_is_judged() -> None:
     assert unjudged == []
 
 
-def test_the_list_of_harmless_settings_holds_none_that_acts() -> None:
+def test_list_of_harmless_git_settings_contains_no_acting_setting() -> None:
     listed = Path(__file__).with_name("git_settings_that_do_not_act.txt").read_text().splitlines()
 
     assert list(filter(names_a_program_or_file, listed)) == []
 
 
-def test_a_setting_that_is_new_to_us_would_be_noticed() -> None:
+def test_made_up_git_setting_is_unclassified_and_unknown_to_git() -> None:
     assert acting_setting("core.futureprogram") is None
     assert "core.futureprogram" not in known_to_git()

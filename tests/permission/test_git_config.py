@@ -41,7 +41,7 @@ ACTING = [pair for pair in HOSTILE if (row := acting_setting(pair[0])) and row.a
 
 
 @pytest.mark.parametrize(("key", "value"), ACTING)
-def test_a_key_that_names_a_program_asks_and_is_named(
+def test_git_setting_that_names_a_program_asks_and_is_named(
     own_project: Project, key: str, value: str
 ) -> None:
     program = marker(own_project)
@@ -54,7 +54,7 @@ def test_a_key_that_names_a_program_asks_and_is_named(
     assert not (own_project.home / "ran").exists()
 
 
-def test_an_ordinary_clone_is_no_hazard(own_project: Project) -> None:
+def test_ordinary_clone_has_no_git_hazard(own_project: Project) -> None:
     own_project.git("config", "--local", "remote.origin.url", "https://example.com/x.git")
     own_project.git(
         "config", "--local", "remote.origin.fetch", "+refs/heads/*:refs/remotes/origin/*"
@@ -65,7 +65,7 @@ def test_an_ordinary_clone_is_no_hazard(own_project: Project) -> None:
     assert git_hazard(str(own_project.root)) == ""
 
 
-def test_a_changed_config_is_noticed(own_project: Project) -> None:
+def test_changed_git_config_is_detected(own_project: Project) -> None:
     assert own_project.run("git status").effect == "allow"
     own_project.git("config", "--local", "diff.external", "x")
     assert own_project.run("git status").effect == "ask"
@@ -73,7 +73,7 @@ def test_a_changed_config_is_noticed(own_project: Project) -> None:
     assert own_project.run("git status").effect == "allow"
 
 
-def test_an_embedded_bare_repository_asks(own_project: Project) -> None:
+def test_embedded_bare_repository_asks(own_project: Project) -> None:
     bare = own_project.root / "vendor/bare"
     own_project.git("init", "-q", "--bare", str(bare))
 
@@ -84,7 +84,7 @@ def test_an_embedded_bare_repository_asks(own_project: Project) -> None:
     assert own_project.run("git status").effect == "allow"
 
 
-def test_an_embedded_repository_is_judged_by_its_own_config(own_project: Project) -> None:
+def test_embedded_repository_is_judged_by_its_own_config(own_project: Project) -> None:
     inner = own_project.root / "vendor/x"
     own_project.git("init", "-q", str(inner))
     own_project.git("config", "--local", "diff.external", "x", cwd=inner)
@@ -93,7 +93,7 @@ def test_an_embedded_repository_is_judged_by_its_own_config(own_project: Project
     assert own_project.run("git status").effect == "allow"
 
 
-def test_a_submodule_counts_for_the_repository_that_holds_it(own_project: Project) -> None:
+def test_hostile_config_of_submodule_makes_outer_repository_ask(own_project: Project) -> None:
     inner = own_project.root / "vendor/x"
     own_project.git("init", "-q", str(inner))
     own_project.git("commit", "-q", "--allow-empty", "-m", "x", cwd=inner)
@@ -105,7 +105,7 @@ def test_a_submodule_counts_for_the_repository_that_holds_it(own_project: Projec
     assert "filter.x.clean" in own_project.run("git status").reason
 
 
-def test_worktrees_and_their_own_config_are_followed(own_project: Project) -> None:
+def test_config_of_linked_worktree_is_read(own_project: Project) -> None:
     own_project.git("commit", "-q", "--allow-empty", "-m", "x")
     tree = own_project.root / "trees/one"
     own_project.git("worktree", "add", "-q", str(tree), "-b", "one")
@@ -117,13 +117,13 @@ def test_worktrees_and_their_own_config_are_followed(own_project: Project) -> No
     assert "diff.external" in own_project.run("cd trees/one && git diff").reason
 
 
-def test_a_git_link_that_leads_nowhere_asks(own_project: Project) -> None:
+def test_invalid_git_file_asks(own_project: Project) -> None:
     (own_project.root / "src/.git").write_text("nonsense\n")
 
     assert own_project.run("cd src && git status").effect == "ask"
 
 
-def test_hardened_git_runs_no_program_of_the_repository(own_project: Project) -> None:
+def test_hardened_git_runs_no_fsmonitor_and_no_hook_of_repository(own_project: Project) -> None:
     program = marker(own_project)
     own_project.git("add", "README.md")
     own_project.git("config", "--local", "core.fsmonitor", str(program))
@@ -143,7 +143,7 @@ def test_hardened_git_runs_no_program_of_the_repository(own_project: Project) ->
     assert not (own_project.home / "ran").exists()
 
 
-def test_a_section_behind_a_comment_with_a_backslash_asks(own_project: Project) -> None:
+def test_config_section_after_comment_ending_in_backslash_asks(own_project: Project) -> None:
     config = own_project.root / ".git/config"
     config.write_text(config.read_text() + '# x \\\n[diff "evil"]\n\ttextconv = x\n')
 
@@ -151,7 +151,7 @@ def test_a_section_behind_a_comment_with_a_backslash_asks(own_project: Project) 
 
 
 @pytest.mark.parametrize("is_empty", [True, False])
-def test_git_goes_on_above_a_git_folder_that_is_not_whole(
+def test_incomplete_git_folder_is_skipped_for_repository_above(
     own_project: Project, is_empty: bool
 ) -> None:
     inner = own_project.root / "src/.git"
@@ -165,7 +165,7 @@ def test_git_goes_on_above_a_git_folder_that_is_not_whole(
     assert "diff.external" in own_project.run("cd src && git status").reason
 
 
-def test_a_folder_with_a_head_and_a_commondir_counts_as_bare(own_project: Project) -> None:
+def test_folder_with_head_and_commondir_counts_as_bare_repository(own_project: Project) -> None:
     (own_project.root / "src/HEAD").symlink_to("refs/heads/x")
     (own_project.root / "src/commondir").write_text("elsewhere\n")
 
@@ -173,7 +173,7 @@ def test_a_folder_with_a_head_and_a_commondir_counts_as_bare(own_project: Projec
 
 
 @pytest.mark.parametrize("name", ["index", "config"])
-def test_a_pipe_in_the_place_of_a_file_of_git_is_asked_about(tmp_path: Path, name: str) -> None:
+def test_pipe_in_place_of_git_index_or_config_asks(tmp_path: Path, name: str) -> None:
     subprocess.run(["git", "init", "-q"], cwd=tmp_path, check=True)
     place = tmp_path / ".git" / name
     place.unlink(missing_ok=True)
@@ -195,7 +195,7 @@ def rewrite_unnoticed(path: Path, content: bytes) -> None:
 
 
 @pytest.mark.parametrize("settled", [versions.SETTLED_NS, -1 << 62])
-def test_settings_rewritten_with_the_same_time_and_size_are_read_anew(
+def test_config_rewritten_with_same_time_and_size_is_read_again(
     own_project: Project, monkeypatch: pytest.MonkeyPatch, settled: int
 ) -> None:
     monkeypatch.setattr(versions, "SETTLED_NS", settled)
@@ -208,7 +208,7 @@ def test_settings_rewritten_with_the_same_time_and_size_are_read_anew(
     assert own_project.run("git diff").effect == "ask"
 
 
-def test_an_index_rewritten_with_the_same_time_and_size_is_read_anew(
+def test_index_rewritten_with_same_time_and_size_is_read_again(
     own_project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(versions, "SETTLED_NS", -1 << 62)

@@ -17,7 +17,7 @@ from .conftest import QUIET_GIT, Project
 LETTERS = "abc/é\n \t.-"
 
 
-def told_by_git(project: Project, root: Path) -> set[str]:
+def submodules_listed_by_git(project: Project, root: Path) -> set[str]:
     listed = project.git("ls-files", "-s", "-z", cwd=root).split("\0")
     return {entry.partition("\t")[2] for entry in listed if entry.startswith("160000")}
 
@@ -46,7 +46,7 @@ def add_entries(project: Project, root: Path, names: list[str], hash_: str) -> N
 @pytest.mark.parametrize("object_format", ["sha1", "sha256"])
 @pytest.mark.parametrize("version", ["2", "3", "4"])
 @pytest.mark.parametrize("split", [False, True])
-def test_the_reader_finds_the_repositories_that_git_finds(
+def test_read_index_finds_the_submodules_that_git_lists(
     own_project: Project, version: str, object_format: str, split: bool
 ) -> None:
     root = own_project.root / "one"
@@ -61,12 +61,12 @@ def test_the_reader_finds_the_repositories_that_git_finds(
     found = read_index(str(root / ".git"), hash_bytes=hash_bytes)
 
     assert len(found.links) > 10
-    # Of a split index also those are told that were taken out since.
-    assert set(found.links) >= told_by_git(own_project, root)
-    assert split or set(found.links) == told_by_git(own_project, root)
+    # For a split index, entries that were removed since the split are found, too.
+    assert set(found.links) >= submodules_listed_by_git(own_project, root)
+    assert split or set(found.links) == submodules_listed_by_git(own_project, root)
 
 
-def test_an_index_read_in_blocks_is_read_alike(own_project: Project) -> None:
+def test_read_index_handles_index_with_entry_blocks(own_project: Project) -> None:
     root = own_project.root
     own_project.git("config", "index.threads", "4")
     own_project.git("config", "index.version", "4")
@@ -75,7 +75,7 @@ def test_an_index_read_in_blocks_is_read_alike(own_project: Project) -> None:
 
     found = read_index(str(root / ".git"))
 
-    assert set(found.links) == told_by_git(own_project, root)
+    assert set(found.links) == submodules_listed_by_git(own_project, root)
 
 
 @pytest.fixture
@@ -84,13 +84,13 @@ def index(own_project: Project) -> Path:
     return own_project.root / ".git/index"
 
 
-def test_a_changed_index_is_read_anew(own_project: Project, index: Path) -> None:
+def test_changed_index_is_read_again(own_project: Project, index: Path) -> None:
     assert read_index(str(index.parent)) == Index()
     own_project.git("update-index", "--add", "--cacheinfo", f"160000,{'12' * 20},sub")
     assert read_index(str(index.parent)) == Index(links=("sub",))
 
 
-def test_a_missing_shared_index_is_no_empty_one(own_project: Project, index: Path) -> None:
+def test_missing_shared_index_raises_error(own_project: Project, index: Path) -> None:
     own_project.git("update-index", "--split-index")
     read_index(str(index.parent))
     next(index.parent.glob("sharedindex.*")).unlink()
@@ -137,9 +137,7 @@ def replaced_by_a_repository(content: bytes) -> bytes:
     [wrong_length, nul_in_name, extension_elsewhere, endless_extension, other_blocks,
      too_many_entries, replaced_by_a_repository],
 )  # fmt: skip
-def test_an_index_made_to_mislead_is_not_read(
-    index: Path, change: Callable[[bytes], bytes]
-) -> None:
+def test_malformed_index_raises_error(index: Path, change: Callable[[bytes], bytes]) -> None:
     index.write_bytes(change(index.read_bytes()))
 
     with pytest.raises((UnreadableRepository, struct.error, ValueError, LookupError)):

@@ -46,7 +46,7 @@ def secret(own_project: Project) -> Path:
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_a_link_in_the_git_folder_to_another_file_asks(
+def test_symlink_in_git_folder_to_other_file_asks(
     own_project: Project, secret: Path, place: str
 ) -> None:
     assert own_project.run(PLACES[place]).effect == "allow"
@@ -62,14 +62,16 @@ def test_a_link_in_the_git_folder_to_another_file_asks(
 
     assert decision.effect == "ask"
     assert place in decision.reason
-    assert SECRET in printed(own_project, PLACES[place]), "git would print nothing of it"
+    assert SECRET in printed(own_project, PLACES[place]), (
+        "git prints no secret here, so this case proves nothing"
+    )
 
 
-def test_a_link_in_a_folder_that_is_borrowed_from_asks(own_project: Project, secret: Path) -> None:
+def test_symlink_in_alternate_object_folder_asks(own_project: Project, secret: Path) -> None:
     lent = own_project.root / "lent/info"
     lent.mkdir(parents=True)
     alternates = own_project.root / ".git/objects/info/alternates"
-    alternates.write_text("# who lends\n../../lent\n")
+    alternates.write_text("# comment\n../../lent\n")
     assert own_project.run("git status").effect == "allow"
 
     (lent / "alternates").symlink_to(secret)
@@ -78,7 +80,7 @@ def test_a_link_in_a_folder_that_is_borrowed_from_asks(own_project: Project, sec
     assert SECRET in printed(own_project, "git status")
 
 
-def test_folders_shared_by_links_of_the_same_names_ask_nothing(own_project: Project) -> None:
+def test_git_folder_sharing_parts_by_symlinks_of_same_name_is_allowed(own_project: Project) -> None:
     other = own_project.root / "other"
     own_project.git("init", "-q", str(other))
     for name in ("config", "objects", "info", "packed-refs"):
@@ -94,7 +96,7 @@ def test_folders_shared_by_links_of_the_same_names_ask_nothing(own_project: Proj
 
 
 @pytest.mark.parametrize("kind", ["pointer", "link", "commondir"])
-def test_another_repository_in_the_place_of_ones_own_asks(own_project: Project, kind: str) -> None:
+def test_git_folder_pointing_to_other_repository_asks(own_project: Project, kind: str) -> None:
     private = own_project.home / "private"
     own_project.git("init", "-q", str(private))
     inner = own_project.root / "inner"
@@ -111,7 +113,9 @@ def test_another_repository_in_the_place_of_ones_own_asks(own_project: Project, 
     assert own_project.run("git log -p").effect == "allow"
 
 
-def test_a_work_tree_that_its_repository_knows_asks_nothing(own_project: Project) -> None:
+def test_worktree_listed_by_its_repository_is_allowed_and_its_copy_asks(
+    own_project: Project,
+) -> None:
     own_project.git("commit", "-q", "--allow-empty", "-m", "x")
     tree = own_project.root / "trees/one"
     own_project.git("worktree", "add", "-q", str(tree), "-b", "one")
@@ -138,7 +142,7 @@ def private(own_project: Project, secret: Path) -> Path:
     return place / ".git"
 
 
-def lend(git: Path, objects: str) -> None:
+def set_alternates(git: Path, objects: str) -> None:
     (git / "objects/info").mkdir(exist_ok=True)
     (git / "objects/info/alternates").write_text(f"{objects}\n")
 
@@ -148,7 +152,7 @@ def copy_ref(git: Path, private: Path) -> None:
 
 
 def link_of_refs(git: Path, private: Path) -> None:
-    lend(git, f"{private}/objects")
+    set_alternates(git, f"{private}/objects")
     (git / "refs/heads/l").symlink_to(private / "refs/heads")
 
 
@@ -168,19 +172,19 @@ def links_of_single_folders(git: Path, private: Path) -> None:
 
 
 def alternates_only(git: Path, private: Path) -> None:
-    lend(git, f"{private}/objects")
+    set_alternates(git, f"{private}/objects")
     copy_ref(git, private)
 
 
 def alternates_quoted(git: Path, private: Path) -> None:
-    lend(git, f'"{private}/objects"')
+    set_alternates(git, f'"{private}/objects"')
     copy_ref(git, private)
 
 
 def alternates_in_an_odd_line(git: Path, private: Path) -> None:
     """One line for git, two lines for a reader that splits at more than `\n`."""
     (git / "objects/odd\x0b").mkdir()
-    lend(git, "odd\x0b/../../../../private/.git/objects")
+    set_alternates(git, "odd\x0b/../../../../private/.git/objects")
     copy_ref(git, private)
 
 
@@ -188,20 +192,20 @@ def alternates_of_alternates(git: Path, private: Path) -> None:
     between = git.parent / "between"
     (between / "info").mkdir(parents=True)
     (between / "info/alternates").write_text(f"{private}/objects\n")
-    lend(git, str(between))
+    set_alternates(git, str(between))
     copy_ref(git, private)
 
 
-def links_in_what_is_lent(git: Path, private: Path) -> None:
+def links_in_alternates(git: Path, private: Path) -> None:
     between = git.parent / "between"
     between.mkdir()
     for folder in (private / "objects").glob("??"):
         (between / folder.name).symlink_to(folder)
-    lend(git, str(between))
+    set_alternates(git, str(between))
     copy_ref(git, private)
 
 
-def link_of_the_packs(git: Path, private: Path) -> None:
+def link_of_pack_folder(git: Path, private: Path) -> None:
     subprocess.run(["git", "repack", "-qad"], cwd=private, check=True, capture_output=True)
     (git / "objects/pack").rmdir()
     (git / "objects/pack").symlink_to(private / "objects/pack")
@@ -218,10 +222,10 @@ def links_of_packs(git: Path, private: Path) -> None:
 @pytest.mark.parametrize(
     "reach",
     [link_of_refs, link_of_objects, links_of_single_folders, alternates_only, alternates_quoted,
-     alternates_in_an_odd_line, alternates_of_alternates, links_in_what_is_lent,
-     link_of_the_packs, links_of_packs],
+     alternates_in_an_odd_line, alternates_of_alternates, links_in_alternates,
+     link_of_pack_folder, links_of_packs],
 )  # fmt: skip
-def test_a_git_folder_that_leads_to_another_repository_asks(
+def test_git_folder_that_reaches_objects_of_other_repository_asks(
     own_project: Project, private: Path, reach: Callable[[Path, Path], None]
 ) -> None:
     git = own_project.root / ".git"
@@ -230,7 +234,9 @@ def test_a_git_folder_that_leads_to_another_repository_asks(
     reach(git, private)
 
     assert own_project.run(SHOWING).effect == "ask"
-    assert SECRET in printed(own_project, SHOWING), "git would print nothing of it"
+    assert SECRET in printed(own_project, SHOWING), (
+        "git prints no secret here, so this case proves nothing"
+    )
 
 
 @pytest.mark.parametrize(
@@ -239,7 +245,7 @@ def test_a_git_folder_that_leads_to_another_repository_asks(
      "refs", "logs", "objects/aa", "packed-refs", "branches/a/b", "worktrees/w/refs/bisect/x",
      "objects/info/commit-graphs/x"],
 )  # fmt: skip
-def test_a_link_out_of_the_workspace_asks_although_the_names_are_the_same(
+def test_git_folder_symlink_leaving_workspace_with_same_name_asks(
     own_project: Project, private: Path, place: str
 ) -> None:
     git = own_project.root / ".git"
@@ -254,7 +260,7 @@ def test_a_link_out_of_the_workspace_asks_although_the_names_are_the_same(
     assert (decision.effect, place in decision.reason) == ("ask", True)
 
 
-def test_a_link_that_is_made_later_asks_in_a_folder_seen_before(
+def test_symlink_created_later_in_checked_git_folder_asks(
     own_project: Project, private: Path
 ) -> None:
     heads = own_project.root / ".git/refs/heads/deep"
@@ -269,7 +275,7 @@ def test_a_link_that_is_made_later_asks_in_a_folder_seen_before(
     assert own_project.run(SHOWING).effect == "allow"
 
 
-def test_a_worktree_that_takes_its_branches_from_elsewhere_asks(
+def test_worktree_with_commondir_of_other_repository_asks(
     own_project: Project, private: Path
 ) -> None:
     tree = own_project.root / "trees/one"
@@ -281,7 +287,7 @@ def test_a_worktree_that_takes_its_branches_from_elsewhere_asks(
     assert own_project.run("git worktree list").effect == "ask"
 
 
-def test_a_worktree_of_a_repository_elsewhere_asks_nothing(
+def test_worktree_of_repository_outside_workspace_is_allowed(
     own_project: Project, private: Path
 ) -> None:
     """That repository lists the folder as its work tree."""
@@ -292,7 +298,7 @@ def test_a_worktree_of_a_repository_elsewhere_asks_nothing(
     assert own_project.run(f"cd tree && {SHOWING}").effect == "allow"
 
 
-def test_only_what_a_clone_borrows_from_outside_asks(own_project: Project, private: Path) -> None:
+def test_only_shared_clone_of_outside_repository_asks(own_project: Project, private: Path) -> None:
     lent = own_project.root / "lent"
     own_project.git("clone", "-q", "--local", str(private.parent), str(lent))
     own_project.git("clone", "-q", "--shared", str(lent), str(own_project.root / "inside"))

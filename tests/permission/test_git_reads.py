@@ -34,7 +34,7 @@ HARMLESS = [
 
 
 @pytest.mark.parametrize("command", NAMING)
-def test_a_secret_that_git_shows_by_name_asks(project: Project, command: str) -> None:
+def test_git_command_that_names_secret_file_asks(project: Project, command: str) -> None:
     decision = project.run(command)
 
     reasons = " ".join(claim.reason for claim in decision.claims)
@@ -44,12 +44,12 @@ def test_a_secret_that_git_shows_by_name_asks(project: Project, command: str) ->
 @pytest.mark.parametrize(
     "command", ["git grep '' HEAD -- '.e*'", "git grep -e '' HEAD -- '.en?'", "git grep '' HEAD"]
 )
-def test_a_search_in_a_commit_asks(project: Project, command: str) -> None:
+def test_git_grep_in_commit_asks(project: Project, command: str) -> None:
     assert project.run(command).effect == "ask"
 
 
 @pytest.mark.parametrize("command", HARMLESS)
-def test_what_git_shows_of_other_files_asks_nothing(project: Project, command: str) -> None:
+def test_git_commands_on_other_files_are_allowed(project: Project, command: str) -> None:
     assert project.run(command).effect == "allow"
 
 
@@ -58,7 +58,9 @@ def test_what_git_shows_of_other_files_asks_nothing(project: Project, command: s
     ["git show HEAD:notes/gone.txt", "git show :2:notes/gone.txt", "git diff HEAD:notes/gone.txt x",
      "cd src && git show HEAD:notes/gone.txt"],
 )  # fmt: skip
-def test_a_rule_holds_for_a_file_that_only_history_has(project: Project, command: str) -> None:
+def test_deny_rule_applies_to_file_that_exists_only_in_history(
+    project: Project, command: str
+) -> None:
     assert project.run(command, deny("read:notes/**")).effect == "deny"
     assert project.run(command).effect == "allow"
 
@@ -70,7 +72,7 @@ def test_a_rule_holds_for_a_file_that_only_history_has(project: Project, command
      "bash -c 'git cat-file -p :.env'", "env git cat-file blob HEAD:./.env",
      "for x in 1; do git cat-file -p HEAD:.env; done", "git cat-file -p 'HEAD^{tree}:.env'"],
 )  # fmt: skip
-def test_a_denied_file_is_not_read_from_the_repository_in_any_mode(
+def test_file_of_deny_rule_is_not_read_from_git_objects_in_yolo(
     project: Project, command: str
 ) -> None:
     assert project.run(command, deny("read:.env"), mode="yolo").effect == "deny"
@@ -79,12 +81,12 @@ def test_a_denied_file_is_not_read_from_the_repository_in_any_mode(
     assert project.run(other, deny("read:.env"), mode="yolo").effect == "allow"
 
 
-def test_every_name_that_patterns_are_tried_on_is_a_secret() -> None:
+def test_every_name_in_secret_names_is_a_secret() -> None:
     assert [name for name in SECRET_NAMES if not why_secret(f"/r/{name}", ("/r",))] == []
 
 
 @pytest.mark.parametrize("name", SECRET_NAMES)
-def test_a_pattern_that_differs_in_one_letter_means_the_secret(name: str) -> None:
+def test_pattern_with_one_wildcard_letter_matches_secret_name(name: str) -> None:
     head, _, last = name.rpartition("/")
     pattern = f"{head}/{last[:-1]}?" if head else f"{last[:-1]}?"
 
@@ -95,7 +97,7 @@ def test_a_pattern_that_differs_in_one_letter_means_the_secret(name: str) -> Non
 @pytest.mark.parametrize(
     "pattern", ["*", "**", "*.py", "src/**", "*.json", "test_*", "[a", "\\", "a"]
 )
-def test_a_pattern_for_all_kinds_of_files_means_no_secret(pattern: str) -> None:
+def test_broad_pattern_matches_no_secret_name(pattern: str) -> None:
     assert list(secrets_meant(pattern)) == []
 
 
@@ -120,7 +122,7 @@ def tracking(own_project: Project, request: pytest.FixtureRequest) -> Project:
     return own_project
 
 
-def test_a_changed_secret_that_git_tracks_is_shown_to_nobody_unasked(tracking: Project) -> None:
+def test_git_diff_of_changed_tracked_secret_asks(tracking: Project) -> None:
     assert {tracking.run(command).effect for command in (*SHOWING[:-1], *NOT_SHOWING)} == {"allow"}
     (tracking.root / ".env.local").write_text("TOKEN=new\n")
 
@@ -136,7 +138,7 @@ def test_a_changed_secret_that_git_tracks_is_shown_to_nobody_unasked(tracking: P
     ["git --no-pager diff", "git -P diff", "git diff HEAD --", "git --no-pager diff HEAD --",
      "git -P status -vv"],
 )  # fmt: skip
-def test_a_file_named_like_a_subcommand_or_a_revision_hides_no_changed_secret(
+def test_file_named_like_git_subcommand_or_revision_hides_no_changed_secret(
     tracking: Project, command: str
 ) -> None:
     (tracking.root / ".env.local").write_text("TOKEN=new\n")
@@ -147,7 +149,7 @@ def test_a_file_named_like_a_subcommand_or_a_revision_hides_no_changed_secret(
     assert tracking.run(f"{command.removesuffix(' --')} -- README.md").effect == "allow"
 
 
-def test_a_secret_that_was_only_touched_asks_nothing(tracking: Project) -> None:
+def test_rewritten_but_unchanged_secret_does_not_ask(tracking: Project) -> None:
     file = tracking.root / ".env.local"
     file.unlink()
     file.write_text("TOKEN=old\n")
@@ -158,7 +160,7 @@ def test_a_secret_that_was_only_touched_asks_nothing(tracking: Project) -> None:
     assert tracking.run("git diff").effect == "ask"
 
 
-def test_a_secret_named_by_the_id_of_its_content_asks(tracking: Project) -> None:
+def test_git_show_of_secret_by_blob_id_asks(tracking: Project) -> None:
     blob = tracking.git("rev-parse", ":.env.local").strip()
     commit = tracking.git("rev-parse", "HEAD").strip()
 
@@ -168,9 +170,7 @@ def test_a_secret_named_by_the_id_of_its_content_asks(tracking: Project) -> None
 
 
 @pytest.mark.parametrize("version", ["2", "4"])
-def test_every_kind_of_secret_is_found_among_tracked_files(
-    own_project: Project, version: str
-) -> None:
+def test_tracked_secrets_finds_every_kind_of_secret(own_project: Project, version: str) -> None:
     root = own_project.root
     names = [
         *SECRET_NAMES,
@@ -194,7 +194,7 @@ def test_every_kind_of_secret_is_found_among_tracked_files(
     "name",
     ["terraform.tfstate", ".vault-token", ".codex/auth.json", ".azure/x", ".m2/settings.xml"],
 )
-def test_a_changed_secret_of_any_kind_makes_git_diff_ask(own_project: Project, name: str) -> None:
+def test_changed_secret_of_any_kind_makes_git_diff_ask(own_project: Project, name: str) -> None:
     file = own_project.root / name
     file.parent.mkdir(exist_ok=True)
     file.write_text("old\n")
@@ -223,7 +223,7 @@ def test_a_changed_secret_of_any_kind_makes_git_diff_ask(own_project: Project, n
      ("git log -p -- src", "allow"), ("git log -p -- 'src/*'", "allow"),
      ("cd src && git log -p -- ..", "allow")],
 )  # fmt: skip
-def test_a_named_folder_with_a_tracked_secret_asks_where_contents_are_shown(
+def test_git_command_showing_contents_of_folder_with_tracked_secret_asks(
     own_project: Project, command: str, effect: str
 ) -> None:
     (own_project.root / "cert").mkdir()

@@ -142,17 +142,17 @@ def elsewhere_by_pointer(project: Project) -> None:
      ignore_untracked, ignored_by_config, named_by_index_only, named_by_head_only, absorbed,
      elsewhere_by_pointer],
 )  # fmt: skip
-def test_a_hostile_submodule_is_found_wherever_it_hides(
+def test_hostile_submodule_asks_with_any_index_and_module_layout(
     project: Project, hide: Callable[[Project], None]
 ) -> None:
     hide(project)
 
     decision = project.run("git status")
     assert decision.effect == "ask"
-    assert starts_a_program(project), "this one would not act at all"
+    assert starts_a_program(project), "git starts no program here, so this case proves nothing"
 
 
-def test_a_submodule_that_the_index_does_not_name_is_found(project: Project) -> None:
+def test_submodule_missing_from_index_asks(project: Project) -> None:
     project.git("rm", "-q", "--cached", "sub")
     project.git("config", "--local", "diff.submodule", "diff")
 
@@ -161,7 +161,7 @@ def test_a_submodule_that_the_index_does_not_name_is_found(project: Project) -> 
     assert starts_a_program(project, hardened=False)
 
 
-def test_a_submodule_in_the_place_of_a_link_starts_nothing(project: Project) -> None:
+def test_submodule_replaced_by_symlink_asks_and_starts_nothing(project: Project) -> None:
     (project.root / "sub").rename(project.root / "elsewhere")
     (project.root / "sub").symlink_to("elsewhere")
 
@@ -169,7 +169,7 @@ def test_a_submodule_in_the_place_of_a_link_starts_nothing(project: Project) -> 
     assert not starts_a_program(project)
 
 
-def test_a_submodule_that_only_history_names_is_not_entered(project: Project) -> None:
+def test_submodule_only_in_history_is_not_entered(project: Project) -> None:
     project.git("rm", "-q", "--cached", "sub", ".gitmodules")
     (project.root / ".gitmodules").unlink()
     project.git("commit", "-q", "-m", "no submodule")
@@ -180,7 +180,7 @@ def test_a_submodule_that_only_history_names_is_not_entered(project: Project) ->
     assert starts_a_program(project, "git log -p", hardened=False)
 
 
-def test_a_submodule_of_a_submodule_is_found(own_project: Project) -> None:
+def test_hostile_config_of_nested_submodule_asks(own_project: Project) -> None:
     inner = inner_repository(own_project, "sub")
     inmost = inner_repository(own_project, "sub/deep")
     own_project.git("add", "deep", cwd=inner)
@@ -194,13 +194,13 @@ def test_a_submodule_of_a_submodule_is_found(own_project: Project) -> None:
     assert "sub/deep/.git/config" in own_project.run("git status").reason
 
 
-def test_a_work_tree_of_its_own_is_searched_for_submodules(project: Project) -> None:
+def test_linked_worktree_is_searched_for_submodules(project: Project) -> None:
     tree = project.root / "trees/one"
     project.git("worktree", "add", "-q", str(tree), "-b", "one")
     assert project.run("cd trees/one && git status").effect == "ask"
 
 
-def test_an_index_that_nobody_can_read_asks_where_submodules_could_be_entered(
+def test_unreadable_index_asks_unless_all_submodules_are_ignored(
     own_project: Project,
 ) -> None:
     own_project.git("add", "README.md")
@@ -218,14 +218,14 @@ def test_an_index_that_nobody_can_read_asks_where_submodules_could_be_entered(
 
 @pytest.mark.parametrize("value", ["none", "untracked"])
 @pytest.mark.parametrize("name", ["status", "diff"])
-def test_an_option_that_has_git_enter_submodules_asks(
+def test_git_option_that_enters_submodules_asks(
     own_project: Project, name: str, value: str
 ) -> None:
     assert own_project.run(f"git {name} --ignore-submodules={value}").effect == "ask"
     assert own_project.run(f"git {name} --ignore-submodules=all").effect == "allow"
 
 
-def test_ordinary_submodules_ask_nothing(own_project: Project, tmp_path: Path) -> None:
+def test_ordinary_submodules_are_allowed(own_project: Project, tmp_path: Path) -> None:
     other = tmp_path / "other"
     own_project.git("init", "-q", str(other))
     own_project.git("commit", "-q", "--allow-empty", "-m", "x", cwd=other)
@@ -242,7 +242,7 @@ def test_ordinary_submodules_ask_nothing(own_project: Project, tmp_path: Path) -
     assert own_project.run("git status").effect == "allow"
 
 
-def test_a_sparse_index_hides_no_submodule(project: Project) -> None:
+def test_submodule_in_sparse_index_asks(project: Project) -> None:
     project.git("sparse-checkout", "init", "--cone", "--sparse-index")
     project.git("sparse-checkout", "set", "src")
 
@@ -251,7 +251,7 @@ def test_a_sparse_index_hides_no_submodule(project: Project) -> None:
     assert decision.effect == "ask"
 
 
-def test_a_sparse_index_without_submodules_asks_nothing(own_project: Project) -> None:
+def test_sparse_index_without_submodules_is_allowed(own_project: Project) -> None:
     for name in ("lib/a", "lib/b/c"):
         (own_project.root / name).parent.mkdir(parents=True, exist_ok=True)
         (own_project.root / name).write_text("x\n")
@@ -266,7 +266,7 @@ def test_a_sparse_index_without_submodules_asks_nothing(own_project: Project) ->
     assert own_project.run("git status").effect == "ask"
 
 
-def test_a_hook_of_a_submodule_is_not_started(own_project: Project) -> None:
+def test_hook_of_submodule_is_not_run_by_hardened_git(own_project: Project) -> None:
     inner = inner_repository(own_project, "sub")
     name_module(own_project, "sub", "ignore = none")
     own_project.git("add", "sub", ".gitmodules")
@@ -288,7 +288,7 @@ LOOKS = (
 )  # fmt: skip
 
 
-def test_what_git_says_of_changed_submodules_is_what_it_says_without_overrides(
+def test_hardened_git_prints_same_output_about_changed_submodules(
     own_project: Project, tmp_path: Path
 ) -> None:
     other = tmp_path / "other"
@@ -323,7 +323,7 @@ def test_what_git_says_of_changed_submodules_is_what_it_says_without_overrides(
         assert b"vendor/" in output[1], look
 
 
-def test_the_files_of_a_submodule_are_not_looked_at(project: Project) -> None:
+def test_hardened_git_does_not_compare_files_of_submodule(project: Project) -> None:
     """Git compares its commit, which starts no program."""
     (project.root / ".gitmodules").unlink()
     name_module(project, "sub")

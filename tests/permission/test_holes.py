@@ -20,14 +20,16 @@ from .conftest import Project, allow, ask, deny
         "x=1; cd \"$Y\" && rm -rf *", "x=1; cd .. && cd .. && rm -rf *",
     ],
 )  # fmt: skip
-def test_no_rule_hides_a_cd_from_the_hard_denies(project: Project, command: str) -> None:
+def test_destructive_command_after_cd_is_denied_despite_allow_rule(
+    project: Project, command: str
+) -> None:
     assert project.run(command, allow("execute:*")).effect == "deny"
 
 
 @pytest.mark.parametrize(
     "command", ["cd -P /etc && cat passwd", "cd -; cat passwd", "cd && cat x", "cd s* && touch x"]
 )
-def test_what_follows_an_allowed_cd_is_judged_where_it_runs(project: Project, command: str) -> None:
+def test_command_after_allowed_cd_is_judged_in_its_folder(project: Project, command: str) -> None:
     assert project.run(command, allow("execute:cd *"), allow("execute:touch *")).effect == "ask"
     assert project.run("cd -P src && cat a.py", allow("execute:cd *")).effect == "allow"
 
@@ -40,16 +42,18 @@ def test_what_follows_an_allowed_cd_is_judged_where_it_runs(project: Project, co
         ("cd src && cat a.py | head -1 ../x", "allow"), ("true || cd src && cat ../x", "ask"),
     ],
 )  # fmt: skip
-def test_a_cd_may_have_failed(project: Project, command: str, effect: Effect) -> None:
+def test_command_after_cd_that_may_fail_is_judged_in_both_folders(
+    project: Project, command: str, effect: Effect
+) -> None:
     assert project.run(command).effect == effect
 
 
-def test_a_plan_comes_with_any_part_that_nobody_was_asked_about(project: Project) -> None:
+def test_read_only_part_beside_allowed_part_needs_hardening(project: Project) -> None:
     assert project.run("make && git status", allow("execute:make")).needs_hardening
     assert not project.run("make && git status").needs_hardening
 
 
-def test_yolo_cites_what_it_overruled(project: Project) -> None:
+def test_yolo_decision_reason_names_overruled_command(project: Project) -> None:
     decision = project.run("ls && make", mode="yolo")
 
     assert (decision.policy, "make" in decision.reason) == ("mode", True)
@@ -67,7 +71,7 @@ def test_diff_of_folders_asks(own_project: Project) -> None:
     ["/proc/self/cwd/a", "/proc/1/root/etc", "/proc/thread-self/cwd/a", "/dev/stdin", "/dev/fd/0",
      "/proc/../proc/self/cwd/a", "//proc/self/cwd/a", "way/a", "src/../way/src/a.py"],
 )  # fmt: skip
-def test_paths_that_differ_in_every_process_ask(own_project: Project, path: str) -> None:
+def test_process_specific_paths_ask(own_project: Project, path: str) -> None:
     (own_project.root / "way").symlink_to("/proc/self/cwd")
     gate = own_project.gate(allow("read:/**"), allow("edit:/**"))
 
@@ -86,7 +90,9 @@ def test_paths_that_differ_in_every_process_ask(own_project: Project, path: str)
         "rm " + " ".join(f"x{number}" for number in range(400)) + " .git/config",
     ],
 )  # fmt: skip
-def test_a_rule_for_a_command_opens_no_protected_name(project: Project, command: str) -> None:
+def test_allow_rule_for_command_does_not_allow_protected_names(
+    project: Project, command: str
+) -> None:
     decision = project.run(command, allow("execute:*"))
 
     assert (decision.effect, decision.policy) == ("ask", "protected")
@@ -100,11 +106,11 @@ def test_a_rule_for_a_command_opens_no_protected_name(project: Project, command:
         "cd src && bash -c 'cd .. && rm src/a'", "dd of=src/a", "echo x > src/a",
     ],
 )  # fmt: skip
-def test_a_deny_of_edits_holds_for_every_word(project: Project, command: str) -> None:
+def test_edit_deny_rule_applies_to_every_word_of_command(project: Project, command: str) -> None:
     assert project.run(command, deny("edit:src/**"), mode="yolo").effect == "deny"
 
 
-def test_what_a_command_is_fed_with_is_read(project: Project) -> None:
+def test_input_redirection_counts_as_read(project: Project) -> None:
     fed = project.run("cat < .env", deny("read:.env"), mode="yolo")
     own = project.run(f"cat < {project.state}/trust.json", mode="yolo")
 
@@ -115,7 +121,7 @@ def test_what_a_command_is_fed_with_is_read(project: Project) -> None:
     "command",
     ["find . " + "-exec rm {} + " * 4500, "find . " + "-exec rm {} + " * 1000, "rm a;" * 3000],
 )
-def test_a_long_command_is_judged_soon(project: Project, command: str) -> None:
+def test_long_command_is_decided_quickly(project: Project, command: str) -> None:
     gate = project.gate(deny("execute:git push *"), deny("execute:rm -x *"))
     claims = [project.execute(command)]
     gate.decide(claims)
@@ -139,14 +145,14 @@ def test_a_long_command_is_judged_soon(project: Project, command: str) -> None:
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("rule", ["read:notes.txt", "read:**/*.txt", "read:/**/notes.txt"])
-def test_c21_a_search_through_a_folder_reads_no_denied_file(
+def test_c21_recursive_search_over_file_of_deny_rule_is_denied(
     project: Project, command: str, rule: str
 ) -> None:
     assert project.run(command, deny(rule), mode="yolo").effect == "deny"
 
 
 @pytest.mark.parametrize("options", ["", "--cached", "--untracked"])
-def test_c21_git_grep_reads_no_denied_file(own_project: Project, options: str) -> None:
+def test_c21_git_grep_over_file_of_deny_rule_is_denied(own_project: Project, options: str) -> None:
     own_project.git("add", "notes.txt")
 
     for rule in ("read:notes.txt", "read:**/*.txt"):
@@ -165,17 +171,17 @@ def test_c21_git_grep_reads_no_denied_file(own_project: Project, options: str) -
         "find . -name x",
     ],
 )
-def test_c21_other_searches_go_on(project: Project, command: str) -> None:
+def test_c21_searches_without_file_of_deny_rule_are_allowed(project: Project, command: str) -> None:
     assert project.run(command, deny("read:notes.txt")).effect == "allow"
     assert project.run("rg notes").effect == "allow"
 
 
-def test_c21_a_search_asks_where_reading_asks(project: Project) -> None:
+def test_c21_recursive_search_over_file_of_ask_rule_asks(project: Project) -> None:
     assert project.run("rg x", ask("read:notes.txt")).effect == "ask"
     assert project.run("rg x src", ask("read:notes.txt")).effect == "allow"
 
 
-def test_c21_too_many_files_to_compare_ask(
+def test_c21_search_over_too_many_files_to_check_asks(
     own_project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(recursive_reads, "MAX_ENTRIES", 30)
@@ -195,14 +201,14 @@ def test_c21_too_many_files_to_compare_ask(
         "for f in src/*; do rm $f; done", "sudo sh -c 'rm src/?.py'",
     ],
 )  # fmt: skip
-def test_a_deny_of_edits_holds_for_patterns_in_what_cannot_be_parsed(
+def test_edit_deny_rule_applies_to_globs_in_commands_that_are_not_plain(
     project: Project, command: str
 ) -> None:
     assert project.run(command, deny("edit:src/a.py"), mode="yolo").effect == "deny"
     assert project.run(command, deny("edit:src/b.py"), mode="yolo").effect == "allow"
 
 
-def test_a_submodule_that_says_where_it_lies_is_no_hazard(own_project: Project) -> None:
+def test_submodule_with_core_worktree_of_its_own_folder_is_allowed(own_project: Project) -> None:
     other = own_project.home / "other"
     own_project.git("init", "-q", str(other))
     own_project.git("commit", "-q", "--allow-empty", "-m", "x", cwd=other)
@@ -226,7 +232,9 @@ def test_a_submodule_that_says_where_it_lies_is_no_hazard(own_project: Project) 
         "uv run git push", "npx git push",
     ],
 )  # fmt: skip
-def test_no_option_of_git_and_no_wrapper_hides_a_subcommand(project: Project, command: str) -> None:
+def test_deny_rule_finds_git_subcommand_behind_options_and_wrappers(
+    project: Project, command: str
+) -> None:
     assert project.run(command, deny("execute:git push *"), mode="yolo").effect == "deny"
 
 
@@ -237,7 +245,7 @@ def test_no_option_of_git_and_no_wrapper_hides_a_subcommand(project: Project, co
         "git log --format='%(describe)'", "git config --get sendemail.smtppass",
     ],
 )  # fmt: skip
-def test_git_neither_writes_objects_nor_starts_itself_nor_tells_passwords(
+def test_git_commands_that_write_objects_run_git_or_print_passwords_ask(
     project: Project, command: str
 ) -> None:
     assert project.run(command).effect == "ask"
@@ -255,7 +263,7 @@ def quickest(work: Callable[[], object]) -> float:
     return min(times)
 
 
-def test_no_pattern_takes_time_without_end(own_project: Project) -> None:
+def test_patterns_with_many_stars_are_matched_quickly(own_project: Project) -> None:
     own_project.root.joinpath("a" * 200).touch()
     gate = own_project.gate(deny("execute:*a*a*a*x"), deny("read:**/*a*a*a*x/**/*b*b*b*y/**/z"))
     deep = "/".join(["aaab"] * 200)
@@ -269,7 +277,7 @@ def test_no_pattern_takes_time_without_end(own_project: Project) -> None:
     ["a", "aGVsbG8", "a{ ", "{ ", "$(", "`", "'", '"', "((", ";", "|", "<<A ", "f(){ ", "f|f&",
      "${x", "${IFS", " ", "\\", "*", "[a", "/", "-", "!", "é", "{a..", "case ", "a:"],
 )  # fmt: skip
-def test_no_text_takes_time_without_end(project: Project, piece: str) -> None:
+def test_repeated_shell_syntax_is_decided_quickly(project: Project, piece: str) -> None:
     gate = project.gate(deny("execute:git push *"), deny("read:**/*.pem"))
 
     for start, size in (("", 15), ("rm -rf ", 15), ("git log ", 15), ("ls ", 127)):
@@ -277,7 +285,7 @@ def test_no_text_takes_time_without_end(project: Project, piece: str) -> None:
         assert quickest(lambda: gate.decide([project.execute(text)])) < 0.5  # noqa: B023
 
 
-def test_a_row_of_folder_stars_matches_as_one(project: Project) -> None:
+def test_repeated_double_stars_match_like_one(project: Project) -> None:
     gate = project.gate(deny("read:**/**/a*.py/**"), deny("read:*rc/**/b*c*d/**/x"))
 
     assert gate.decide([project.claim("read", "src/a.py")]).effect == "deny"
@@ -285,7 +293,7 @@ def test_a_row_of_folder_stars_matches_as_one(project: Project) -> None:
     assert gate.decide([project.claim("read", "src/q/bbccdde/x")]).effect == "allow"
 
 
-def test_a_command_that_names_much_is_looked_at_once(project: Project) -> None:
+def test_command_with_many_words_is_decided_quickly(project: Project) -> None:
     gate = project.gate(deny("read:**/.env"))
     moving = "; ".join(f"cd d{index} && ls x y z" for index in range(20))
     searching = "; ".join(["grep -r x ."] * 60)
@@ -294,7 +302,7 @@ def test_a_command_that_names_much_is_looked_at_once(project: Project) -> None:
         assert quickest(lambda: gate.decide([project.execute(command)])) < 0.5  # noqa: B023
 
 
-def test_many_patterns_share_one_limit(own_project: Project) -> None:
+def test_many_globs_in_one_command_share_one_limit(own_project: Project) -> None:
     for index in range(300):
         own_project.root.joinpath(f"f{index}").touch()
 
@@ -303,7 +311,7 @@ def test_many_patterns_share_one_limit(own_project: Project) -> None:
 
 
 @pytest.mark.parametrize("mode", ["standard", "yolo"])
-def test_what_no_system_can_start_is_denied(project: Project, mode: Mode) -> None:
+def test_command_too_long_to_start_is_denied(project: Project, mode: Mode) -> None:
     decision = project.run("ls " + "x" * 200_000, allow("execute:*"), mode=mode)
 
     assert (decision.effect, decision.policy) == ("deny", "hard-deny")
@@ -316,5 +324,7 @@ def test_what_no_system_can_start_is_denied(project: Project, mode: Mode) -> Non
         "cat ~+/notes.txt", "pushd src && cat a.py ../notes.txt", "cat ${PWD}/src/../notes.txt",
     ],
 )  # fmt: skip
-def test_no_way_to_name_the_folder_hides_a_file_from_a_deny(project: Project, command: str) -> None:
+def test_read_deny_rule_applies_to_every_way_to_name_the_folder(
+    project: Project, command: str
+) -> None:
     assert project.run(command, deny("read:notes.txt"), mode="yolo").effect == "deny"

@@ -38,14 +38,16 @@ def asked(op: Operation, *resources: str, shown: str = "") -> PermissionRequest:
         ("", "unclear", "the judge's answer cannot be read: ''"),
     ],
 )
-def test_only_a_lone_allow_allows(answer: str, kind: str, reason: str) -> None:
+def test_judge_verdict_is_allow_only_for_unambiguous_allow(
+    answer: str, kind: str, reason: str
+) -> None:
     verdict = parse_verdict(answer)
 
     assert (verdict.kind, verdict.reason) == (kind, reason)
 
 
 @given(st.text() | st.text("ALOWDENY: \n*").map(lambda text: f"ALLOW{text}"))
-def test_nothing_that_says_deny_allows(answer: str) -> None:
+def test_judge_answer_that_contains_deny_never_allows(answer: str) -> None:
     verdict = parse_verdict(answer)
 
     assert verdict.kind != "allow" or (
@@ -55,7 +57,7 @@ def test_nothing_that_says_deny_allows(answer: str) -> None:
 
 
 @given(st.text())
-def test_a_call_cannot_end_its_own_quotation(hostile: str) -> None:
+def test_judge_prompt_quotes_hostile_call_as_json(hostile: str) -> None:
     request = asked("execute", hostile, shown=hostile)
 
     line, _, data = judge_prompt(request, hostile).partition("\n")
@@ -64,7 +66,7 @@ def test_a_call_cannot_end_its_own_quotation(hostile: str) -> None:
     assert json.loads(data)["would do"] == [f"execute:{hostile}"]
 
 
-def test_a_judge_is_told_that_something_was_left_out() -> None:
+def test_judge_prompt_says_how_much_was_left_out() -> None:
     long = judge_prompt(asked("execute", "x" * 40_000), "")
 
     assert f"{len('execute:') + 8000} characters left out" in long

@@ -26,7 +26,7 @@ from .conftest import Project, allow, deny
         ("write", {"path": "link", "content": "x"}),
     ],
 )
-async def test_a_tool_that_touches_a_secret_asks_as_reading_it_does(
+async def test_tool_that_changes_secret_file_asks(
     own_project: Project, tool: str, arguments: dict[str, Any]
 ) -> None:
     (own_project.root / "link").symlink_to(".env")
@@ -41,14 +41,14 @@ async def test_a_tool_that_touches_a_secret_asks_as_reading_it_does(
     assert not (own_project.root / "e").exists()
 
 
-async def test_a_new_secret_is_written_unasked(own_project: Project) -> None:
+async def test_new_secret_file_is_written_without_asking(own_project: Project) -> None:
     driver = AuthorizerDriver(own_project)
 
     assert await driver.allows(driver.call("write", path=".env.local", content="A=1\n"))
     assert await driver.allows(driver.call("apply_patch", patch="*** Add File: .env.local\n+A=1"))
 
 
-async def test_a_secret_that_may_not_be_read_cannot_be_renamed_either(own_project: Project) -> None:
+async def test_file_of_read_deny_rule_cannot_be_renamed(own_project: Project) -> None:
     driver = AuthorizerDriver(own_project, deny("read:x"), mode="yolo")
     rename = {"action": "rename", "path": "x", "new_path": "y"}
 
@@ -56,7 +56,7 @@ async def test_a_secret_that_may_not_be_read_cannot_be_renamed_either(own_projec
 
 
 @pytest.mark.parametrize("answer", [YES, NO])
-async def test_nothing_shows_lines_of_a_secret_that_was_never_read(
+async def test_failed_edits_of_unread_secret_show_none_of_its_lines(
     own_project: Project, answer: PermissionAnswer
 ) -> None:
     (own_project.root / ".env").write_text("TOKEN=canary\n")
@@ -90,9 +90,7 @@ async def test_nothing_shows_lines_of_a_secret_that_was_never_read(
         "unlink .env", "rm -f x .env", "git mv .env e", "git rm -f .env",
     ],
 )  # fmt: skip
-def test_a_rule_that_allows_a_program_does_not_give_a_secret_away(
-    project: Project, command: str
-) -> None:
+def test_allow_rule_for_program_does_not_cover_secret_files(project: Project, command: str) -> None:
     program = command.split("&& ")[-1].split()[0]
 
     decision = project.run(command, allow(f"execute:{program} *"))
@@ -101,31 +99,29 @@ def test_a_rule_that_allows_a_program_does_not_give_a_secret_away(
 
 
 @pytest.mark.parametrize("command", ["mv x y", "cp x y", "ln x y", "rm x", "tar cf e.tar x b"])
-def test_a_rule_that_allows_a_program_holds_for_files_that_are_none(
-    project: Project, command: str
-) -> None:
+def test_allow_rule_for_program_covers_ordinary_files(project: Project, command: str) -> None:
     assert project.run(command, allow(f"execute:{command.split()[0]} *")).effect == "allow"
 
 
 @pytest.mark.parametrize("text", ["secret=", "secret=canari", "no such"])
-async def test_an_edit_that_fails_shows_no_line_of_a_file_outside(
+async def test_failed_edit_shows_no_line_of_file_outside_workspace(
     own_project: Project, text: str
 ) -> None:
     (own_project.home / "outside").write_text("secret=canary\n")
     driver = AuthorizerDriver(own_project)
     arguments = {"path": "../outside", "old_text": text, "new_text": "x"}
 
-    told = await driver.run(driver.call("edit", **arguments))
+    result = await driver.run(driver.call("edit", **arguments))
 
-    assert "has not been read" in told
-    assert "canary" not in told
+    assert "has not been read" in result
+    assert "canary" not in result
 
 
 @pytest.mark.parametrize(
     "command",
     ["tar cf x.tar .", "cp -r . ../copy", "rsync -a . ../copy", "grep -R x .", "env ag x ."],
 )
-def test_a_command_that_takes_in_a_folder_with_a_secret_asks_although_a_rule_allows_it(
+def test_command_reading_folder_with_secret_asks_despite_allow_rule(
     own_project: Project, command: str
 ) -> None:
     rules = (allow(f"execute:{command.split()[0]} *"), allow("edit:/**"), allow("read:/**"))
@@ -135,7 +131,7 @@ def test_a_command_that_takes_in_a_folder_with_a_secret_asks_although_a_rule_all
 
 
 @pytest.mark.parametrize("command", ["tar cf x.tar src", "cp -r src copy", "grep -R x src"])
-def test_a_folder_without_a_secret_needs_no_more_than_the_rule(
+def test_command_reading_folder_without_secret_is_allowed_by_rule(
     own_project: Project, command: str
 ) -> None:
     rule = allow(f"execute:{command.split()[0]} *")

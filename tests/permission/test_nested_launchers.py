@@ -19,25 +19,27 @@ LAUNCHERS = [
     "sudo -u a", "busybox", "find . -exec sh -c", "git bisect run", "git submodule foreach",
     "eval 'a b'", "xargs -I% sh -c '%'", "echo $(", "env a=1",
 ]  # fmt: skip
-LONGEST = 1.0
+MAX_DECISION_S = 1.0
 CURL = deny("execute:curl *")
 
 
-def is_judged_soon(project: Project, command: str) -> bool:
+def is_decided_quickly(project: Project, command: str) -> bool:
     """Whether one of three attempts is fast, as the machine may be busy."""
     gate = project.gate(CURL, mode="yolo")
     for _ in range(3):
         start = time.process_time()
         gate.decide([project.execute(command)])
-        if time.process_time() - start < LONGEST:
+        if time.process_time() - start < MAX_DECISION_S:
             return True
     return False
 
 
 @pytest.mark.parametrize("launcher", LAUNCHERS)
 @pytest.mark.parametrize("count", [28, 200])
-def test_a_row_of_launchers_is_judged_soon(project: Project, launcher: str, count: int) -> None:
-    assert is_judged_soon(project, f"{launcher} " * count + "ls")
+def test_repeated_launchers_are_decided_quickly(
+    project: Project, launcher: str, count: int
+) -> None:
+    assert is_decided_quickly(project, f"{launcher} " * count + "ls")
     assert project.run(f"{launcher} " * count + "ls").effect == "ask"
 
 
@@ -47,8 +49,8 @@ def test_a_row_of_launchers_is_judged_soon(project: Project, launcher: str, coun
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(st.lists(st.sampled_from(LAUNCHERS), min_size=5, max_size=120))
-def test_mixed_launchers_are_judged_soon(project: Project, launchers: list[str]) -> None:
-    assert is_judged_soon(project, " ".join([*launchers, "ls"]))
+def test_mixed_launchers_are_decided_quickly(project: Project, launchers: list[str]) -> None:
+    assert is_decided_quickly(project, " ".join([*launchers, "ls"]))
 
 
 @settings(
@@ -57,15 +59,19 @@ def test_mixed_launchers_are_judged_soon(project: Project, launchers: list[str])
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(st.lists(st.sampled_from(["sh -c", "eval", "sudo sh -c", "env -S"]), max_size=7))
-def test_launchers_in_quotes_are_judged_soon(project: Project, launchers: list[str]) -> None:
+def test_quoted_launchers_are_decided_quickly_and_deny_rule_applies(
+    project: Project, launchers: list[str]
+) -> None:
     command = reduce(lambda inner, one: f"{one} {shlex.quote(inner)}", launchers, "curl x")
 
-    assert is_judged_soon(project, command)
+    assert is_decided_quickly(project, command)
     assert project.run(command, CURL, mode="yolo").effect == "deny"
 
 
 @pytest.mark.parametrize("launcher", ["env", "nice", "sudo", "nohup sh -c", "timeout 5"])
-def test_what_is_nested_too_deeply_may_be_anything(project: Project, launcher: str) -> None:
+def test_command_nested_too_deeply_is_denied_by_any_deny_rule(
+    project: Project, launcher: str
+) -> None:
     for inner in ("cu*l x", "$(x) y", "ls"):
         command = f"{launcher} " * 60 + inner
         assert project.run(command, CURL, mode="yolo").effect == "deny"
@@ -82,13 +88,13 @@ def test_what_is_nested_too_deeply_may_be_anything(project: Project, launcher: s
         "for f in a b c d; do " + "sudo env A=$f make $f; " * 15 + "done",
     ],
 )
-def test_ordinary_nesting_is_read_to_its_end(project: Project, command: str) -> None:
+def test_ordinary_nested_commands_are_fully_analyzed(project: Project, command: str) -> None:
     decision = project.run(command, CURL, mode="yolo")
 
     assert (decision.effect, decision.reason) == ("allow", decision.reason)
 
 
-def test_a_long_pattern_for_git_is_judged_soon(project: Project) -> None:
+def test_long_git_pathspec_is_decided_quickly(project: Project) -> None:
     for piece in ("**?*?", "*", "?*", "[a]*"):
-        assert is_judged_soon(project, f"git grep x -- '{piece * 200}'")
+        assert is_decided_quickly(project, f"git grep x -- '{piece * 200}'")
     assert project.run(f"git grep x HEAD -- '{'*e' * 100}nv'").effect == "ask"

@@ -62,23 +62,27 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SettingsHo
         ".config/dirge", ".config/dirge/x/../config.toml", ".Config/DIRGE/config.toml",
     ],
 )  # fmt: skip
-def test_no_mode_changes_our_settings_unasked(home: SettingsHome, path: str, mode: Mode) -> None:
+def test_editing_dirge_settings_asks_in_every_mode(
+    home: SettingsHome, path: str, mode: Mode
+) -> None:
     decision = home.edit(path, mode)
 
     assert (decision.effect, decision.policy, decision.grant) == ("ask", "protected", ())
 
 
-def test_plan_mode_still_denies_it(home: SettingsHome) -> None:
+def test_plan_mode_denies_editing_dirge_settings(home: SettingsHome) -> None:
     assert home.edit(".config/dirge/config.toml", "plan").effect == "deny"
 
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("path", [".config/dirge/keys/x", ".local/state/dirge/trust.json"])
-def test_keys_and_state_are_denied(home: SettingsHome, path: str, mode: Mode) -> None:
+def test_editing_dirge_keys_and_state_is_denied_in_every_mode(
+    home: SettingsHome, path: str, mode: Mode
+) -> None:
     assert home.edit(path, mode).policy == "hard-deny"
 
 
-def test_settings_are_read_as_other_files(home: SettingsHome) -> None:
+def test_dirge_settings_can_be_read_without_asking(home: SettingsHome) -> None:
     claim = Claim("read", str(home.config / "config.toml"))
 
     assert home.gate("standard").decide([claim]).effect == "allow"
@@ -102,7 +106,7 @@ def test_settings_are_read_as_other_files(home: SettingsHome) -> None:
         "install -t .config/dirge/plugins x.py", "cp --target-directory=.config/dirge x",
     ],
 )  # fmt: skip
-def test_no_command_that_names_our_settings_runs_unasked_in_yolo(
+def test_command_that_can_change_dirge_settings_is_never_allowed_in_yolo(
     home: SettingsHome, command: str
 ) -> None:
     assert home.run(command.replace("HOME/", f"{home.root}/")).effect in ("ask", "deny")
@@ -113,14 +117,14 @@ def test_no_command_that_names_our_settings_runs_unasked_in_yolo(
     ["rm -rf src", "make", "cp a src", "cp -r src .config/other", "ls .config/dirge", "touch x",
      "cat .config/dirge/config.toml", "mv src .config/src", "git pull", "tar xf a.tar", "cp a ~"],
 )  # fmt: skip
-def test_other_commands_run_in_yolo_as_before(home: SettingsHome, command: str) -> None:
+def test_command_that_does_not_change_dirge_settings_is_allowed_in_yolo(
+    home: SettingsHome, command: str
+) -> None:
     assert home.run(command).effect == "allow"
 
 
 @pytest.mark.parametrize("is_folder", [True, False])
-def test_settings_that_are_links_are_protected_where_they_lead(
-    home: SettingsHome, is_folder: bool
-) -> None:
+def test_target_of_symlinked_settings_is_protected(home: SettingsHome, is_folder: bool) -> None:
     link = home.config / ("plugins" if is_folder else "config.toml")
     link.rmdir() if is_folder else link.unlink()
     link.symlink_to(home.dots)
@@ -134,7 +138,7 @@ def test_settings_that_are_links_are_protected_where_they_lead(
     assert home.edit("dotfiles/other").effect == "allow"
 
 
-def test_a_folder_of_settings_that_is_a_link_is_protected(home: SettingsHome) -> None:
+def test_target_of_symlinked_settings_folder_is_protected(home: SettingsHome) -> None:
     (home.root / "dotfiles/all").mkdir()
     home.config.rename(home.root / "dotfiles/all/dirge")
     home.config.symlink_to(home.root / "dotfiles/all/dirge")
@@ -144,7 +148,7 @@ def test_a_folder_of_settings_that_is_a_link_is_protected(home: SettingsHome) ->
     assert home.edit("dotfiles/all/bashrc").effect == "allow"
 
 
-def test_another_name_of_the_same_file_is_protected(home: SettingsHome) -> None:
+def test_hard_links_to_settings_and_keys_are_protected(home: SettingsHome) -> None:
     os.link(home.config / "config.toml", home.root / "src/plain.toml")
     (home.config / "keys/main").write_text("key")
     os.link(home.config / "keys/main", home.root / "src/plain.txt")
@@ -154,7 +158,7 @@ def test_another_name_of_the_same_file_is_protected(home: SettingsHome) -> None:
     assert home.run("cat src/plain.txt").effect == "deny"
 
 
-def test_a_settings_file_that_was_named_at_the_start_is_protected(home: SettingsHome) -> None:
+def test_settings_file_named_at_start_is_protected(home: SettingsHome) -> None:
     file = home.root / "src/mine.toml"
     file.write_text("")
     claim = Claim("edit", str(file))
@@ -164,7 +168,7 @@ def test_a_settings_file_that_was_named_at_the_start_is_protected(home: Settings
 
 
 @pytest.mark.parametrize("place", ["named", "usual"])
-def test_folders_that_the_environment_names_are_protected_beside_the_usual_ones(
+def test_settings_folders_of_environment_and_default_folders_are_protected(
     home: SettingsHome, place: str
 ) -> None:
     home.environment |= {
@@ -179,7 +183,7 @@ def test_folders_that_the_environment_names_are_protected_beside_the_usual_ones(
     assert home.edit("named/other").effect == "allow"
 
 
-def test_no_rule_and_no_grant_opens_our_settings(own_project: Project) -> None:
+def test_allow_rules_and_grants_do_not_allow_editing_dirge_settings(own_project: Project) -> None:
     own_project.workspace.add_root(own_project.home)
     for mode in MODES:
         gate = own_project.gate(allow("edit:/**"), allow("execute:*"), mode=mode)
@@ -192,7 +196,7 @@ def test_no_rule_and_no_grant_opens_our_settings(own_project: Project) -> None:
 
 
 @pytest.mark.parametrize("command", ["echo CONFIG_ | xargs rm", "echo CONFIG_ | sudo xargs -n1 rm"])
-def test_what_xargs_is_fed_with_is_named(project: Project, command: str) -> None:
+def test_settings_path_piped_into_xargs_asks(project: Project, command: str) -> None:
     spelled = command.replace("CONFIG_", str(project.config / "config.toml"))
 
     assert project.run(spelled, mode="yolo").effect == "ask"

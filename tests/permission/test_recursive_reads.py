@@ -69,7 +69,7 @@ def own_guarded(own_project: Project) -> Project:
         "rg hit certs/server.pem", "grep hit certs/*", "cat certs/*", "head -n 1 .e*",
     ],
 )  # fmt: skip
-def test_a_search_that_would_read_a_secret_asks(guarded: Project, command: str) -> None:
+def test_search_that_would_read_secret_asks(guarded: Project, command: str) -> None:
     assert guarded.run(command).effect == "ask"
 
 
@@ -88,7 +88,7 @@ def test_a_search_that_would_read_a_secret_asks(guarded: Project, command: str) 
         "find . -newer README.md", "find . -name '*.pem'", "cat README.md | grep hit",
     ],
 )  # fmt: skip
-def test_a_search_that_leaves_the_secrets_out_runs_unasked(guarded: Project, command: str) -> None:
+def test_search_that_leaves_out_secrets_is_allowed(guarded: Project, command: str) -> None:
     decision = guarded.run(command)
 
     assert (decision.effect, decision.reason) == ("allow", decision.reason)
@@ -97,13 +97,13 @@ def test_a_search_that_leaves_the_secrets_out_runs_unasked(guarded: Project, com
 @pytest.mark.parametrize(
     "command", ["cat n*", "head -n 1 src/../n*s.txt", "cat *", "tail -- n?tes*"]
 )
-def test_a_pattern_that_stands_for_a_denied_file_is_denied(project: Project, command: str) -> None:
+def test_glob_that_expands_to_file_of_deny_rule_is_denied(project: Project, command: str) -> None:
     decision = project.run(command, deny("read:notes.txt"), mode="yolo")
 
     assert (decision.effect, decision.policy) == ("deny", "deny-rule")
 
 
-def test_the_question_names_the_files_and_what_leaves_them_out(guarded: Project) -> None:
+def test_approval_reason_names_secret_files_and_how_to_leave_them_out(guarded: Project) -> None:
     decision = guarded.run("grep -rn hit .")
 
     for words in (".env", "certs/server.pem", "config/secrets.yml", "use the `grep` tool"):
@@ -115,7 +115,7 @@ def test_the_question_names_the_files_and_what_leaves_them_out(guarded: Project)
 
 
 @pytest.mark.parametrize("command", ["grep -rn hit .", "rg -uu hit", "git grep --untracked hit"])
-def test_what_the_question_says_to_add_makes_it_run_unasked(
+def test_options_suggested_in_approval_reason_make_search_allowed(
     own_project: Project, command: str
 ) -> None:
     write(own_project.root, {"sub/.env.local": "hit", "secrets.yml": "hit"})
@@ -127,7 +127,9 @@ def test_what_the_question_says_to_add_makes_it_run_unasked(
     assert (decision.effect, again.effect, again.reason) == ("ask", "allow", again.reason)
 
 
-async def test_the_model_is_told_what_to_do_instead(guarded: Project) -> None:
+async def test_denial_text_for_model_suggests_grep_tool_and_exclude_options(
+    guarded: Project,
+) -> None:
     driver = AuthorizerDriver(guarded)
 
     text = await driver.run(driver.bash("grep -rn hit ."))
@@ -136,7 +138,7 @@ async def test_the_model_is_told_what_to_do_instead(guarded: Project) -> None:
     assert "use the `grep` tool, which leaves such files out, or add --exclude=" in text
 
 
-async def test_the_grep_tool_leaves_the_same_files_out(own_guarded: Project) -> None:
+async def test_grep_tool_leaves_out_the_same_secret_files(own_guarded: Project) -> None:
     (own_guarded.root / ".gitignore").unlink()
     driver = AuthorizerDriver(own_guarded)
     own_guarded.workspace.withheld = driver.gate.withholds
@@ -147,7 +149,7 @@ async def test_the_grep_tool_leaves_the_same_files_out(own_guarded: Project) -> 
     assert "left out" in found
 
 
-def test_a_folder_of_keys_is_left_out_by_its_name(own_project: Project) -> None:
+def test_excluding_key_folder_by_name_makes_search_allowed(own_project: Project) -> None:
     (own_project.root / ".env").unlink()
     write(own_project.root, {"deploy/.ssh/config": "hit"})
 
@@ -156,7 +158,7 @@ def test_a_folder_of_keys_is_left_out_by_its_name(own_project: Project) -> None:
     assert own_project.run("rg -uu hit -g '!.ssh'").effect == "allow"
 
 
-def test_many_secrets_are_told_in_short(own_project: Project) -> None:
+def test_approval_reason_with_many_secrets_is_shortened(own_project: Project) -> None:
     write(own_project.root, {f"s{number:02}/.env": "hit" for number in range(40)})
 
     reason = own_project.run("grep -rn hit .").reason
@@ -176,7 +178,7 @@ def test_many_secrets_are_told_in_short(own_project: Project) -> None:
         ({"node_modules/x/.env": "hit"}, "ask"),
     ],
 )
-def test_public_certificates_and_keys_of_packages_are_no_secrets(
+def test_public_certificates_and_keys_in_packages_are_no_secrets(
     own_project: Project, files: Mapping[str, str], effect: Effect
 ) -> None:
     (own_project.root / ".env").unlink()
@@ -185,7 +187,7 @@ def test_public_certificates_and_keys_of_packages_are_no_secrets(
     assert own_project.run("grep -rn hit .").effect == effect
 
 
-def test_a_certificate_that_became_a_key_asks(own_project: Project) -> None:
+def test_certificate_file_replaced_by_key_asks(own_project: Project) -> None:
     write(own_project.root, {"a.pem": CERTIFICATE})
     assert own_project.run("cat a.pem").effect == "allow"
 
@@ -194,7 +196,7 @@ def test_a_certificate_that_became_a_key_asks(own_project: Project) -> None:
     assert own_project.run("cat a.pem").effect == "ask"
 
 
-def test_a_secret_that_appears_later_is_seen(own_project: Project) -> None:
+def test_secret_created_later_makes_search_ask(own_project: Project) -> None:
     (own_project.root / ".env").unlink()
     gate = own_project.gate()
     claims = [own_project.execute("grep -rn hit .")]
@@ -206,7 +208,7 @@ def test_a_secret_that_appears_later_is_seen(own_project: Project) -> None:
     assert gate.decide(claims).effect == "ask"
 
 
-def make_anew(path: Path, make: Callable[[], object]) -> None:
+def create_until_folder_changes(path: Path, make: Callable[[], object]) -> None:
     """Create `path`, until its folder's modification time has changed."""
     before = path.parent.stat().st_ctime_ns
     make()
@@ -215,7 +217,7 @@ def make_anew(path: Path, make: Callable[[], object]) -> None:
         make()
 
 
-def test_what_appears_in_a_folder_that_was_known_is_seen(
+def test_files_created_later_in_cached_folders_make_searches_ask(
     own_project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(versions, "SETTLED_NS", -1 << 62)
@@ -235,16 +237,16 @@ def test_what_appears_in_a_folder_that_was_known_is_seen(
         root / "src/.env",
         root / ".git/info/attributes",
     )
-    make_anew(rule, lambda: rule.write_text("!secrets.yml\n"))
-    make_anew(secret, lambda: secret.write_text("hit"))
-    make_anew(link, lambda: link.symlink_to(root / "notes.txt"))
+    create_until_folder_changes(rule, lambda: rule.write_text("!secrets.yml\n"))
+    create_until_folder_changes(secret, lambda: secret.write_text("hit"))
+    create_until_folder_changes(link, lambda: link.symlink_to(root / "notes.txt"))
 
     assert {search: gate.decide(each).effect for search, each in claims.items()} == dict.fromkeys(
         searches, "ask"
     )
 
 
-def test_a_tracked_secret_makes_git_grep_ask(own_project: Project) -> None:
+def test_tracked_secret_makes_git_grep_ask(own_project: Project) -> None:
     own_project.git("add", "-f", ".env")
 
     assert own_project.run("git grep hit").effect == "ask"
@@ -254,7 +256,7 @@ def test_a_tracked_secret_makes_git_grep_ask(own_project: Project) -> None:
     assert own_project.run("cd src && git grep hit ..").effect == "ask"
 
 
-def test_a_tracked_folder_that_became_a_link_asks(own_project: Project) -> None:
+def test_tracked_folder_replaced_by_symlink_makes_git_grep_ask(own_project: Project) -> None:
     write(own_project.root, {"sub/config": "hit"})
     write(own_project.home, {".ssh/config": "hit"})
     own_project.git("add", "sub")
@@ -266,7 +268,7 @@ def test_a_tracked_folder_that_became_a_link_asks(own_project: Project) -> None:
     assert own_project.run("git grep hit").effect == "ask"
 
 
-def test_a_link_to_a_folder_is_searched_under_its_own_name(own_guarded: Project) -> None:
+def test_search_of_symlinked_folder_ignores_globs_for_target_name(own_guarded: Project) -> None:
     (own_guarded.root / "link").symlink_to("certs")
 
     for glob in ("!/certs/*.pem", "!certs/**", "!certs"):
@@ -274,7 +276,7 @@ def test_a_link_to_a_folder_is_searched_under_its_own_name(own_guarded: Project)
         assert own_guarded.run(f"rg -u -g '{glob}' hit link/").effect == "ask"
 
 
-def test_a_file_named_like_an_option_takes_no_pattern_s_place(own_guarded: Project) -> None:
+def test_glob_that_expands_to_file_named_like_option_asks(own_guarded: Project) -> None:
     command = "grep -rn hit certs --exclude=*.pem"
     assert own_guarded.run(command).effect == "allow"
 
@@ -283,7 +285,7 @@ def test_a_file_named_like_an_option_takes_no_pattern_s_place(own_guarded: Proje
     assert own_guarded.run(command).effect == "ask"
 
 
-def test_a_hidden_secret_that_a_file_takes_back_in_asks(own_project: Project) -> None:
+def test_hidden_secret_included_again_by_gitignore_asks(own_project: Project) -> None:
     write(own_project.root, {"src/.env": "hit", "src/.gitignore": "!.env\n"})
 
     for command in ("rg hit", "rg hit src", "cd src && rg hit", "rg --no-ignore-parent hit src"):
@@ -291,14 +293,16 @@ def test_a_hidden_secret_that_a_file_takes_back_in_asks(own_project: Project) ->
     assert own_project.run("rg --no-ignore-vcs hit").effect == "allow"
 
 
-def test_an_ignore_file_without_end_ignores_nothing(own_project: Project) -> None:
+def test_ignore_file_that_is_too_long_counts_as_ignoring_nothing(own_project: Project) -> None:
     write(own_project.root, {".gitignore": "*.pem\n" * 6000, "a.pem": KEY})
 
     assert own_project.run("rg hit").effect == "ask"
 
 
 @pytest.mark.parametrize("version", ["2", "3", "4"])
-def test_every_kind_of_index_is_read(own_project: Project, version: str) -> None:
+def test_every_index_version_is_read_for_tracked_secrets(
+    own_project: Project, version: str
+) -> None:
     write(own_project.root, {"src/.env.local": "hit", "src/deep/er/a.py": "hit"})
     own_project.git("add", "-f", ".")
     if version == "3":
@@ -310,7 +314,7 @@ def test_every_kind_of_index_is_read(own_project: Project, version: str) -> None
     assert own_project.run("git grep hit").effect == "allow"
 
 
-def test_an_index_that_is_split_is_read(own_project: Project) -> None:
+def test_split_index_is_read_for_tracked_secrets(own_project: Project) -> None:
     own_project.git("add", "README.md")
     own_project.git("update-index", "--split-index")
     assert own_project.run("git grep hit").effect == "allow"
@@ -321,7 +325,7 @@ def test_an_index_that_is_split_is_read(own_project: Project) -> None:
     assert "src/.env.local" in own_project.run("git grep hit").reason
 
 
-def test_what_a_split_index_replaces_is_read(own_project: Project) -> None:
+def test_replaced_entries_of_split_index_are_read_for_tracked_secrets(own_project: Project) -> None:
     link = own_project.root / "server.pem"
     link.symlink_to("README.md")
     own_project.git("add", "-f", "README.md", "server.pem")
@@ -336,7 +340,7 @@ def test_what_a_split_index_replaces_is_read(own_project: Project) -> None:
     assert own_project.run("git grep hit src").effect == "allow"
 
 
-def test_files_of_a_sparse_folder_are_read_like_others(own_project: Project) -> None:
+def test_secret_in_sparse_folder_makes_git_grep_ask(own_project: Project) -> None:
     write(own_project.root, {"deploy/server.pem": KEY, "lib/a.py": "hit"})
     own_project.git("add", "-f", "README.md", "deploy", "lib", "src")
     own_project.git("commit", "-q", "-m", "first")
@@ -349,7 +353,7 @@ def test_files_of_a_sparse_folder_are_read_like_others(own_project: Project) -> 
     assert own_project.run("git grep hit").effect == "ask"
 
 
-def test_a_damaged_index_asks(own_project: Project) -> None:
+def test_damaged_index_makes_git_grep_ask(own_project: Project) -> None:
     own_project.git("add", "README.md")
     index = own_project.root / ".git/index"
     index.write_bytes(index.read_bytes()[:40])
@@ -357,7 +361,7 @@ def test_a_damaged_index_asks(own_project: Project) -> None:
     assert own_project.run("git grep hit").effect == "ask"
 
 
-def test_more_names_than_are_looked_at_ask(
+def test_search_over_too_many_names_asks(
     own_project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (own_project.root / ".env").unlink()
@@ -382,7 +386,7 @@ MODES: tuple[Mode, ...] = ("standard", "yolo")
         "x=$(grep -rn hit HOME)", "cd / && grep -rn x", "grep -rn x ~", "cd ~; x=1; grep -r x .",
     ],
 )  # fmt: skip
-def test_a_search_that_comes_upon_our_state_is_denied(
+def test_search_that_includes_dirge_state_folder_is_denied(
     project: Project, command: str, mode: Mode
 ) -> None:
     decision = project.run(
@@ -393,13 +397,11 @@ def test_a_search_that_comes_upon_our_state_is_denied(
 
 
 @pytest.mark.parametrize("command", ['cd "$X" && grep -rn x .', "cd - && grep -rn x ."])
-def test_where_nobody_knows_the_folder_a_search_is_asked_about(
-    project: Project, command: str
-) -> None:
+def test_search_in_unknown_folder_asks(project: Project, command: str) -> None:
     assert project.run(command).effect == "ask"
 
 
-def test_home_as_workspace_keeps_keys_from_a_search(own_project: Project) -> None:
+def test_search_over_keys_in_home_workspace_is_never_allowed(own_project: Project) -> None:
     home = own_project.home
     write(home, {".ssh/id_ed25519": "hit", ".aws/credentials": "hit", "notes/a": "hit"})
     own_project.workspace.add_root(home)
@@ -461,7 +463,7 @@ def printed(command: str, root: Path) -> set[str]:
 RULE_FILES = [".gitignore", ".ignore", ".rgignore", ".git/info/exclude"]
 
 
-def test_what_a_program_really_reads_was_seen_before(own_project: Project) -> None:
+def test_allowed_search_never_reads_secret_when_really_run(own_project: Project) -> None:
     root = own_project.root
     secrets = {f"{folder}/{name}".lstrip("/") for folder in FOLDERS for name in NAMES}
     write(root, dict.fromkeys(secrets, "hit\n"))

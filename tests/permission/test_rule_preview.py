@@ -33,7 +33,7 @@ async def question(driver: AuthorizerDriver, command: str) -> PermissionRequest:
     return driver.user.questions[-1]
 
 
-async def test_what_is_said_to_run_unasked_is_allowed_once_the_rules_are_stored(
+async def test_rule_preview_matches_decisions_after_rule_is_stored(
     own_project: Project,
 ) -> None:
     for kept in (False, True):
@@ -62,7 +62,7 @@ async def test_what_is_said_to_run_unasked_is_allowed_once_the_rules_are_stored(
         assert shown
 
 
-async def test_a_wider_rule_names_calls_it_would_have_let_pass_and_one_it_would_not(
+async def test_wider_rule_preview_names_covered_calls_and_one_not_covered(
     own_project: Project,
 ) -> None:
     driver = AuthorizerDriver(own_project)
@@ -105,7 +105,7 @@ async def test_a_wider_rule_names_calls_it_would_have_let_pass_and_one_it_would_
         ),
     ],
 )
-async def test_where_nothing_came_before_it_is_said_in_general(
+async def test_rule_preview_without_earlier_calls_is_general(
     own_project: Project, name: str, arguments: Any, exact: str, wide: str
 ) -> None:
     driver = AuthorizerDriver(own_project, mode="restrictive")
@@ -118,7 +118,7 @@ async def test_where_nothing_came_before_it_is_said_in_general(
     assert request.wider_reach == Reach(words=wide)
 
 
-async def test_a_command_asked_about_again_says_how_often_it_was(own_project: Project) -> None:
+async def test_rule_preview_counts_earlier_prompts_of_same_command(own_project: Project) -> None:
     driver = AuthorizerDriver(own_project, answer=YES)
     for _ in range(2):
         await driver.decide(driver.bash("make"))
@@ -129,7 +129,7 @@ async def test_a_command_asked_about_again_says_how_often_it_was(own_project: Pr
     assert (await question(driver, "git push $(x)")).grant_reach is None
 
 
-async def test_what_other_rules_settle_is_no_example(own_project: Project) -> None:
+async def test_rule_preview_leaves_out_calls_decided_by_other_rules(own_project: Project) -> None:
     driver = AuthorizerDriver(own_project, deny("execute:git push secret"))
     for command in ("git push a", "git push b"):
         await driver.decide(driver.bash(command))
@@ -141,7 +141,7 @@ async def test_what_other_rules_settle_is_no_example(own_project: Project) -> No
     assert reach.also == ("git push b",)
 
 
-async def test_a_rule_that_a_project_overrules_once_kept_has_no_examples(
+async def test_preview_of_rule_overruled_by_project_has_no_examples(
     own_project: Project,
 ) -> None:
     driver = AuthorizerDriver(own_project, keep_rules=lambda rules: "settings")
@@ -154,7 +154,7 @@ async def test_a_rule_that_a_project_overrules_once_kept_has_no_examples(
     assert (reach.also, reach.still) == ((), ())
 
 
-async def test_three_alike_allowed_one_by_one_are_worth_a_hint(own_project: Project) -> None:
+async def test_prompt_has_hint_after_three_similar_calls_allowed_once(own_project: Project) -> None:
     driver = AuthorizerDriver(own_project)
     hints: list[int] = []
 
@@ -175,7 +175,7 @@ async def test_three_alike_allowed_one_by_one_are_worth_a_hint(own_project: Proj
     assert hints[-1] == 0
 
 
-async def test_after_a_resume_earlier_calls_are_still_tried_but_no_secrets(
+async def test_rule_preview_after_resume_uses_stored_calls_without_secrets(
     own_project: Project,
 ) -> None:
     driver, again = AuthorizerDriver(own_project), AuthorizerDriver(own_project)

@@ -20,7 +20,7 @@ from .conftest import Project, allow, deny
         ("edit:../x", "`..`"),
     ],
 )
-def test_a_wrong_rule_is_named_with_what_is_wrong(text: str, says: str) -> None:
+def test_invalid_rule_error_names_source_and_problem(text: str, says: str) -> None:
     with pytest.raises(UsageError) as caught:
         parse_rule(text, "allow", source="--allow")
 
@@ -28,7 +28,7 @@ def test_a_wrong_rule_is_named_with_what_is_wrong(text: str, says: str) -> None:
     assert caught.value.message.startswith("--allow: ")
 
 
-def test_a_misspelt_operation_suggests_the_nearest() -> None:
+def test_misspelled_operation_suggests_nearest_operation() -> None:
     with pytest.raises(ConfigError) as caught:
         make_rule("exceute", "x", "deny", error=ConfigError)
 
@@ -55,7 +55,7 @@ def test_a_misspelt_operation_suggests_the_nearest() -> None:
         ("git push *", "'git push'", False),
     ],
 )
-def test_command_patterns_are_compared_word_by_word(
+def test_command_pattern_is_matched_word_by_word(
     project: Project, pattern: str, command: str, matches: bool
 ) -> None:
     decision = project.run(command, allow(f"execute:{pattern}"))
@@ -73,7 +73,7 @@ def test_command_patterns_are_compared_word_by_word(
         ("git push\\*", "git push --force", False),
     ],
 )
-def test_a_star_at_the_end_of_a_denial_goes_on(
+def test_star_at_end_of_deny_rule_also_matches_more_words(
     project: Project, pattern: str, command: str, matches: bool
 ) -> None:
     decision = project.run(command, deny(f"execute:{pattern}"))
@@ -105,7 +105,9 @@ def test_a_star_at_the_end_of_a_denial_goes_on(
         ("src/A.py", "src/a.py", True),
     ],
 )
-def test_path_patterns_of_denials(project: Project, pattern: str, path: str, matches: bool) -> None:
+def test_path_pattern_of_deny_rule_matches_as_listed(
+    project: Project, pattern: str, path: str, matches: bool
+) -> None:
     gate = project.gate(deny(f"read:{pattern}"))
 
     decision = gate.decide([project.claim("read", path.replace("HOME", str(project.home)))])
@@ -122,7 +124,7 @@ def test_path_patterns_of_denials(project: Project, pattern: str, path: str, mat
         ("~/**", "HOME/.ssh/id_rsa", False),
     ],
 )
-def test_an_allow_rule_opens_outside_places_but_no_secrets(
+def test_allow_rule_covers_outside_paths_but_no_secrets(
     project: Project, pattern: str, path: str, allowed: bool
 ) -> None:
     gate = project.gate(allow(f"read:{pattern}"))
@@ -132,7 +134,7 @@ def test_an_allow_rule_opens_outside_places_but_no_secrets(
     assert (decision.effect == "allow") is allowed
 
 
-def test_denials_see_both_spellings_of_a_link(own_project: Project) -> None:
+def test_deny_rule_applies_to_symlink_and_its_target(own_project: Project) -> None:
     (own_project.root / "link").symlink_to("notes.txt")
 
     for rule in (deny("read:notes.txt"), deny("read:link")):
@@ -140,7 +142,7 @@ def test_denials_see_both_spellings_of_a_link(own_project: Project) -> None:
         assert decision.effect == "deny"
 
 
-def test_an_allow_rule_does_not_follow_a_link_out(own_project: Project) -> None:
+def test_allow_rule_does_not_cover_symlink_that_leaves_workspace(own_project: Project) -> None:
     (own_project.root / "out").symlink_to("/etc")
 
     decision = own_project.gate(allow("edit:out/**")).decide(
@@ -161,7 +163,9 @@ def test_an_allow_rule_does_not_follow_a_link_out(own_project: Project) -> None:
         ("*", "anything", True),
     ],
 )
-def test_hosts_are_compared_whole(project: Project, pattern: str, host: str, matches: bool) -> None:
+def test_network_rule_matches_complete_host_name(
+    project: Project, pattern: str, host: str, matches: bool
+) -> None:
     gate = project.gate(allow(f"network:{pattern}"))
 
     assert (gate.decide([project.claim("network", host)]).effect == "allow") is matches
@@ -185,18 +189,18 @@ def test_hosts_are_compared_whole(project: Project, pattern: str, host: str, mat
         ("", []),
     ],
 )
-def test_claude_spelling_is_translated(text: str, rules: list[str]) -> None:
+def test_claude_code_rules_are_translated(text: str, rules: list[str]) -> None:
     assert [str(rule) for rule in parse_claude_rules(text)] == rules
 
 
 @pytest.mark.parametrize("text", ["Bish(git *)", "Bash(git", "Bash)", "(x)", "Bash(a) &&"])
-def test_an_unknown_claude_rule_is_refused(text: str) -> None:
+def test_unknown_claude_code_rule_raises_error(text: str) -> None:
     with pytest.raises(UsageError):
         parse_claude_rules(text, "deny", source="--disallowedTools")
 
 
 @pytest.mark.parametrize("path", ["/w/a ", "/w/a\t", "/w/a\\ ", "/w/a  ", "/w/*?\\", "/w/ a\n"])
-def test_the_rule_for_a_path_covers_that_path_alone(path: str) -> None:
+def test_exact_rule_for_path_covers_only_that_path(path: str) -> None:
     fact = PathFact("edit", ResolvedPath(asked=path, real=path, inside=True))
     rule = parse_rule(exact_rule(fact), "allow")
 

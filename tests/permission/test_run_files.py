@@ -73,48 +73,48 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return base
 
 
-def look(place: Path, text: str) -> dict[str, str]:
+def find_files(place: Path, text: str) -> dict[str, str]:
     return dict(files_run([ShellCommand(text, str(place))], home=str(place), path="/usr/bin"))
 
 
 @given(st.one_of(st.text(max_size=60), st.lists(WORDS, max_size=12).map(" ".join)))
-def test_every_command_line_has_an_answer_and_the_same_one_twice(place: Path, text: str) -> None:
-    assert look(place, text) == look(place, text)
+def test_files_run_returns_same_result_twice_for_any_command_line(place: Path, text: str) -> None:
+    assert find_files(place, text) == find_files(place, text)
 
 
 @given(st.lists(WORDS, max_size=4), st.lists(WORDS, max_size=4))
-def test_a_script_between_whole_commands_is_always_found(
+def test_script_between_other_commands_is_always_found(
     place: Path, before: list[str], after: list[str]
 ) -> None:
     def quoted(words: list[str]) -> str:
         return "echo " + " ".join("'" + word.replace("'", "") + "'" for word in words)
 
-    found = look(place, f"{quoted(before)}; bash ./b.sh && {quoted(after)}")
+    found = find_files(place, f"{quoted(before)}; bash ./b.sh && {quoted(after)}")
 
     assert f"{place}/b.sh" in found
 
 
 @pytest.mark.parametrize("name", ["pipe", "loop", "d", "missing", "x" * 5000])
-def test_what_is_no_file_is_never_waited_for(place: Path, name: str) -> None:
-    assert f"{place}/b.sh" in look(place, f"bash {name} ./b.sh")
+def test_path_that_is_no_regular_file_never_blocks(place: Path, name: str) -> None:
+    assert f"{place}/b.sh" in find_files(place, f"bash {name} ./b.sh")
 
 
-def test_a_folder_whose_name_no_file_system_allows_is_passed_over(place: Path) -> None:
-    assert f"{place}/b.sh" in look(place, "make -C 'a\0b'; bash ./b.sh")
+def test_folder_name_with_nul_byte_is_skipped(place: Path) -> None:
+    assert f"{place}/b.sh" in find_files(place, "make -C 'a\0b'; bash ./b.sh")
 
 
-def test_there_is_an_end_to_what_is_looked_at(tmp_path: Path) -> None:
+def test_files_run_returns_at_most_max_files(tmp_path: Path) -> None:
     folder = tmp_path.resolve()
     for number in range(MAX_FILES + 50):
         (folder / f"{number:04}.sh").write_text("x")
 
-    assert len(look(folder, "cat * | bash")) == MAX_FILES
+    assert len(find_files(folder, "cat * | bash")) == MAX_FILES
 
 
-def test_a_long_command_line_is_looked_at_too(place: Path) -> None:
+def test_script_in_long_command_line_is_found(place: Path) -> None:
     text = "echo " + "x" * 20_000 + "; bash ./b.sh"
 
-    assert f"{place}/b.sh" in look(place, text)
+    assert f"{place}/b.sh" in find_files(place, text)
 
 
 @pytest.mark.parametrize(
@@ -126,7 +126,7 @@ def test_a_long_command_line_is_looked_at_too(place: Path) -> None:
      "HOOKS=1 git -C d -c core.hooksPath=~/h commit -m x"],
 )  # fmt: skip
 @pytest.mark.parametrize("others", [0, MAX_FILES + 1])
-def test_a_hook_of_the_folder_that_the_command_names_counts(
+def test_hook_in_hooks_folder_named_by_command_is_found(
     own_project: Project, command: str, others: int
 ) -> None:
     base = own_project.home if "~" in command else own_project.root

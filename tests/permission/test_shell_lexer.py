@@ -24,7 +24,7 @@ from tests.permission.conftest import Project
         ("git show HEAD~1:a", [("git", "show", "HEAD~1:a")]),
     ],
 )
-def test_plain_commands_are_read_as_words(text: str, argvs: list[tuple[str, ...]]) -> None:
+def test_plain_commands_are_split_into_words(text: str, argvs: list[tuple[str, ...]]) -> None:
     parts = lex(text)
 
     assert [part.argv for part in parts] == argvs
@@ -43,18 +43,18 @@ def test_plain_commands_are_read_as_words(text: str, argvs: list[tuple[str, ...]
         "coproc ls", "function f", "f() { ls; }", ">/dev/null ls", "ls >/dev/null>x",
     ],
 )  # fmt: skip
-def test_whatever_means_more_than_it_says_is_refused(text: str) -> None:
+def test_lexer_rejects_commands_that_are_not_plain(text: str) -> None:
     with pytest.raises(NotPlain):
         lex(text)
 
 
-def test_too_much_is_refused() -> None:
+def test_lexer_rejects_too_many_parts_words_or_characters() -> None:
     for text in ("ls\n" * (MAX_PARTS + 1), "ls " + "a " * MAX_WORDS, "echo " + "a" * 17_000):
         with pytest.raises(NotPlain):
             lex(text)
 
 
-def test_only_unquoted_patterns_are_globs() -> None:
+def test_lexer_marks_only_unquoted_patterns_as_globs() -> None:
     (part,) = lex("p a* 'a*' a'*' 'a'* x[1] ?")
 
     assert [word for word in part.words if word.has_glob] == [
@@ -62,7 +62,7 @@ def test_only_unquoted_patterns_are_globs() -> None:
     ]  # fmt: skip
 
 
-def test_no_text_with_astral_characters_reaches_the_parser(project: Project) -> None:
+def test_commands_with_astral_characters_ask(project: Project) -> None:
     gate = project.gate()
     corpus = [*range(0x10000, 0x110000, 1777), *range(0x50700, 0x50720), 0x2C700, 0x34E00]
 
@@ -71,7 +71,7 @@ def test_no_text_with_astral_characters_reaches_the_parser(project: Project) -> 
     assert effects == {"ask"}
 
 
-def test_reading_stops_where_there_are_too_many_words() -> None:
+def test_lexer_stops_after_too_many_words() -> None:
     with pytest.raises(NotPlain, match="more than 512 words"):
         lex("a " * 600 + "$")
 
@@ -89,7 +89,7 @@ def test_reading_stops_where_there_are_too_many_words() -> None:
         ("echo  a # it's\necho 'b  c'", "echo  a # it's\necho 'b  c'"),
     ],
 )
-def test_only_spaces_between_words_are_shortened(command: str, expected: str) -> None:
+def test_with_single_spaces_shortens_only_spaces_between_words(command: str, expected: str) -> None:
     assert with_single_spaces(command) == expected
 
 
@@ -109,5 +109,7 @@ def test_only_spaces_between_words_are_shortened(command: str, expected: str) ->
         ("echo 'sleep", False),
     ],
 )
-def test_a_program_is_found_where_a_command_starts(command: str, *, starts: bool) -> None:
+def test_starts_program_finds_program_only_at_start_of_command(
+    command: str, *, starts: bool
+) -> None:
     assert starts_program(command, "sleep") == starts

@@ -64,9 +64,7 @@ from .conftest import Project
         'mv "${X:-/usr}" x',
     ],
 )  # fmt: skip
-def test_no_way_to_hand_on_a_folder_hides_that_it_is_destroyed(
-    project: Project, command: str
-) -> None:
+def test_destructive_command_with_indirect_target_is_denied(project: Project, command: str) -> None:
     for mode in ("standard", "yolo"):
         decision = project.run(command, mode=mode)
         assert (decision.effect, decision.policy) == ("deny", "hard-deny"), mode
@@ -104,7 +102,9 @@ def test_no_way_to_hand_on_a_folder_hides_that_it_is_destroyed(
         'for d in a b; do rm -rf "$d"; done',
     ],
 )  # fmt: skip
-def test_what_is_handed_on_harmlessly_stays_allowed(project: Project, command: str) -> None:
+def test_harmless_command_with_indirect_target_is_allowed_in_yolo(
+    project: Project, command: str
+) -> None:
     decision = project.run(command, mode="yolo")
 
     assert (decision.effect, decision.reason) == ("allow", decision.reason)

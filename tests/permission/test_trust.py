@@ -1,4 +1,4 @@
-"""Files that act, their common hash, and the trust records."""
+"""Project files that can act (settings, plugins, hooks …), their common hash, and trust records."""
 
 from dataclasses import asdict, replace
 from pathlib import Path, PurePosixPath
@@ -58,11 +58,11 @@ def record(*files: ActingFile) -> TrustRecord:
         (".dirge/plugins", ""),
     ],
 )
-def test_what_could_act_counts(path: str, kind: str) -> None:
+def test_acting_kind_of_path_matches_table(path: str, kind: str) -> None:
     assert acting_kind(path) == kind
 
 
-def test_folders_are_looked_into_where_something_in_them_could_act() -> None:
+def test_may_hold_acting_files_is_true_only_for_folders_of_acting_files() -> None:
     looked = [".dirge/plugins", ".dirge/plugins/lib", ".dirge/prompts", ".dirge/skills/x/y"]
     assert [path for path in looked if not may_hold_acting_files(path)] == []
     passed = [".dirge/output", ".dirge/prompts/deep", ".dirge/plugin"]
@@ -70,7 +70,7 @@ def test_folders_are_looked_into_where_something_in_them_could_act() -> None:
 
 
 @given(FILES, FILES)
-def test_two_sets_of_files_have_one_hash_only_if_they_are_the_same(
+def test_files_digest_is_equal_only_for_equal_sets_of_files(
     some: dict[str, str], others: dict[str, str]
 ) -> None:
     backwards = reversed(list(some.items()))
@@ -78,7 +78,7 @@ def test_two_sets_of_files_have_one_hash_only_if_they_are_the_same(
     assert (files_digest(some.items()) == files_digest(others.items())) == (some == others)
 
 
-def test_a_changed_file_is_asked_about_and_the_others_stay() -> None:
+def test_changed_and_new_files_are_offered_and_other_files_stay_trusted() -> None:
     first, second = files_with(a="1" * 64, b="2" * 64)
     [third] = files_with(c="3" * 64)
     changed = replace(second, sha256="4" * 64)
@@ -91,14 +91,14 @@ def test_a_changed_file_is_asked_about_and_the_others_stay() -> None:
 
 
 @pytest.mark.parametrize("other", [{"device": 1, "inode": 3}, {"device": 9, "inode": 2}])
-def test_another_folder_at_the_same_path_is_not_trusted(other: dict[str, int]) -> None:
+def test_another_folder_at_same_path_is_not_trusted(other: dict[str, int]) -> None:
     files = files_with(a="1" * 64)
     project = apply_record(replace(project_with(*files), **other), record(*files))
     assert project.files[0].state == "new"
     assert project.offer is not None
 
 
-def test_a_no_holds_until_the_file_changes() -> None:
+def test_declined_file_is_offered_again_only_after_it_changes() -> None:
     [file] = files_with(a="1" * 64)
     declined = TrustRecord(**AT, declined={file.path: file.sha256})
 
@@ -109,7 +109,7 @@ def test_a_no_holds_until_the_file_changes() -> None:
 
 
 @given(FILES, FILES, st.integers(), st.integers())
-def test_a_record_is_read_as_it_was_written(
+def test_trust_record_survives_encoding_and_decoding(
     accepted: dict[str, str], declined: dict[str, str], device: int, inode: int
 ) -> None:
     written = TrustRecord(device=device, inode=inode, accepted=accepted, declined=declined)
@@ -119,7 +119,7 @@ def test_a_record_is_read_as_it_was_written(
 @pytest.mark.parametrize(
     "value", [None, [], {}, {"device": 1}, {**asdict(TrustRecord()), "accepted": {"a": 1}}]
 )
-def test_what_is_no_record_is_refused(value: object) -> None:
+def test_invalid_trust_record_raises_error(value: object) -> None:
     with pytest.raises(ValueError, match="not a trust record"):
         record_from(value)
 
@@ -128,5 +128,5 @@ def test_what_is_no_record_is_refused(value: object) -> None:
     ("root", "is_never"),
     [("/", True), ("/home/me", True), ("/home", True), ("/home/me/x", False), ("/srv/x", False)],
 )
-def test_home_and_what_is_above_it_are_no_projects(root: str, is_never: bool) -> None:
+def test_home_folder_and_its_parents_cannot_be_trusted(root: str, is_never: bool) -> None:
     assert bool(why_untrustable(PurePosixPath(root), PurePosixPath("/home/me"))) == is_never

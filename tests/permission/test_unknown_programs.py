@@ -28,7 +28,7 @@ PUSH = deny("execute:git push*")
         "read c <<< curl; $c x", "printf -v c curl; $c x", "declare -n r=c; r=curl; $c x",
         "IFS=x; c=axcurl; $c", "set -- curl; $1 x", "HOME=$(x); $HOME/y",
         "while read l; do $l; done",
-        # another name for it
+        # other names for the program
         "alias c=curl; c x", "hash -p /usr/bin/curl c; c x", "BASH_ALIASES[x]=curl; x y",
         "git config alias.x '!curl y'; git x", "git -c alias.x='!curl' x",
         # text that a shell reads
@@ -45,16 +45,16 @@ PUSH = deny("execute:git push*")
         "find /usr/bin -name 'cu*l' -exec {} x \\;", "/lib64/ld-linux-x86-64.so.2 /usr/bin/curl x",
         "git bisect run curl x", "git submodule foreach 'curl x'", "git rebase -x 'curl x' main",
         "git -c core.pager='curl x' log", "tar -xf a --to-command='curl x'",
-        # code in the words
+        # code in arguments
         "python3 -c 'import subprocess as s; s.run([\"cu\"+\"rl\"])'", "perl -e 'exec \"curl\"'",
         "node -e 'require(\"child_process\").execSync(\"curl x\")'", "python3 -c \"$1\"",
         "awk 'BEGIN{c=\"cu\" \"rl\"; system(c)}'",
-        # quotes that are none
+        # quote characters that quote nothing
         "# don't\n$1 x # it's", "cat <<EOF\ndon't $($1 x) it's\nEOF",
         "cat <<'EOF'\ndon't\nEOF\n$1 x\ncat <<'EOF'\nit's\nEOF",
     ],
 )  # fmt: skip
-def test_no_spelling_hides_a_program_from_a_deny_rule(project: Project, command: str) -> None:
+def test_deny_rule_applies_to_program_in_any_spelling(project: Project, command: str) -> None:
     denied = project.run(command, CURL, mode="yolo")
     asked = project.run(command, CURL, allow("execute:*"))
 
@@ -71,11 +71,13 @@ def test_no_spelling_hides_a_program_from_a_deny_rule(project: Project, command:
         "git pu{s,}h", "find . | xargs git",
     ],
 )  # fmt: skip
-def test_an_argument_that_a_deny_rule_names_has_to_be_known(project: Project, command: str) -> None:
+def test_command_with_unknown_argument_is_denied_by_deny_rule_for_argument(
+    project: Project, command: str
+) -> None:
     assert project.run(command, PUSH, mode="yolo").effect == "deny"
 
 
-def test_a_pattern_counts_as_what_it_becomes(own_project: Project) -> None:
+def test_glob_counts_as_the_names_it_expands_to(own_project: Project) -> None:
     rule = deny("execute:make dist*")
     assert own_project.run("make dis?", rule, mode="yolo").effect == "allow"
     own_project.root.joinpath("dist").touch()
@@ -105,7 +107,7 @@ def test_a_pattern_counts_as_what_it_becomes(own_project: Project) -> None:
         "nohup make > log 2>&1 &", "trap 'rm -f x' EXIT; make", "diff <(ls a) <(ls b)",
     ],
 )  # fmt: skip
-def test_ordinary_commands_stay_allowed_beside_a_deny_rule(project: Project, command: str) -> None:
+def test_ordinary_commands_are_allowed_despite_deny_rule(project: Project, command: str) -> None:
     decision = project.run(command, CURL, mode="yolo")
 
     assert (decision.effect, decision.reason) == ("allow", decision.reason)
@@ -116,7 +118,7 @@ def test_ordinary_commands_stay_allowed_beside_a_deny_rule(project: Project, com
     ["git log $1", 'git commit -m "$(cat x)"', 'git -C "$1" status', 'git checkout -b "$1"',
      'for d in */; do git -C "$d" pull; done', "rm -rf build", "echo $1"],
 )  # fmt: skip
-def test_an_unknown_argument_of_something_else_stays_allowed(
+def test_unknown_argument_elsewhere_is_allowed_despite_deny_rule(
     project: Project, command: str
 ) -> None:
     assert project.run(command, PUSH, mode="yolo").effect == "allow"
@@ -134,7 +136,9 @@ def test_an_unknown_argument_of_something_else_stays_allowed(
         "HOME=$(pwd); cat $HOME/.env", "find src | xargs cat; echo .env | xargs cat",
     ],
 )  # fmt: skip
-def test_a_deny_of_reads_holds_for_files_that_are_not_named(project: Project, command: str) -> None:
+def test_read_deny_rule_applies_to_files_not_named_literally(
+    project: Project, command: str
+) -> None:
     assert project.run(command, deny("read:.env"), mode="yolo").effect == "deny"
     assert project.run(command, deny("read:.env"), allow("execute:*")).effect != "allow"
 
@@ -152,7 +156,9 @@ def test_a_deny_of_reads_holds_for_files_that_are_not_named(project: Project, co
         "mkdir -p $1",
     ],
 )  # fmt: skip
-def test_other_words_are_no_files_to_read(project: Project, command: str) -> None:
+def test_read_deny_rule_does_not_apply_to_words_that_are_no_files(
+    project: Project, command: str
+) -> None:
     assert project.run(command, deny("read:.env"), mode="yolo").effect == "allow"
 
 
@@ -161,17 +167,19 @@ def test_other_words_are_no_files_to_read(project: Project, command: str) -> Non
     ["x=src/a.py; rm $x", "rm $(echo src/a.py)", "echo x > $1", 'touch "$1"', "find src | xargs rm",
      "for f in src/*; do rm $f; done"],
 )  # fmt: skip
-def test_a_deny_of_edits_holds_for_files_that_are_not_named(project: Project, command: str) -> None:
+def test_edit_deny_rule_applies_to_files_not_named_literally(
+    project: Project, command: str
+) -> None:
     assert project.run(command, deny("edit:src/a.py"), mode="yolo").effect == "deny"
 
 
-def test_the_reason_says_what_to_write_out(project: Project) -> None:
+def test_denial_reason_says_what_to_write_out(project: Project) -> None:
     reason = project.run("$1 x", CURL, mode="yolo").reason
 
     assert "dirge can't tell which program `$1` is before the command runs; write it out" in reason
 
 
-def test_plan_mode_stays_shut_where_a_deny_rule_is_in_doubt(project: Project) -> None:
+def test_plan_mode_denies_command_that_deny_rule_may_match(project: Project) -> None:
     decision = project.run("$1 x", CURL, mode="plan")
 
     assert (decision.effect, decision.policy) == ("deny", "mode")
@@ -229,7 +237,7 @@ around = st.sampled_from(
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(calls("curl"), around, around)
-def test_nothing_that_runs_a_denied_program_is_allowed(
+def test_any_command_that_runs_denied_program_is_denied(
     project: Project, call: str, inner: str, outer: str
 ) -> None:
     within = inner.format(call, quoted=shlex.quote(call))
