@@ -41,17 +41,17 @@ def mentioned(text, folder):
         ("@\0", []),
     ],
 )
-def test_a_mention_is_a_word_that_names_something(folder, text, paths):
+def test_mentions_finds_at_words_that_name_existing_paths(folder, text, paths):
     assert mentioned(text, folder) == paths
 
 
-def test_a_file_really_called_so_wins_over_punctuation(folder):
+def test_mention_of_file_ending_in_punctuation_names_that_file(folder):
     (folder / "a.txt.").write_text("dot")
 
     assert mentioned("@a.txt.", folder) == ["a.txt."]
 
 
-def test_a_file_comes_as_its_text_after_the_words(folder):
+def test_mentioned_file_is_attached_as_text_after_prompt(folder):
     message = Attacher(cwd=folder).attach("explain @a.txt")
 
     assert message.content == (
@@ -61,13 +61,13 @@ def test_a_file_comes_as_its_text_after_the_words(folder):
     assert message.attached == ("a.txt",)
 
 
-def test_a_folder_comes_as_its_listing(folder):
+def test_mentioned_folder_is_attached_as_listing(folder):
     (folder / "src" / "deep").mkdir()
 
     assert Attacher(cwd=folder).attach("@src").content[1].text.endswith("\n\ndeep/\nb.py")
 
 
-def test_an_image_is_kept_privately_and_sent_as_a_block(folder, tmp_path):
+def test_mentioned_image_is_stored_privately_and_sent_as_image_block(folder, tmp_path):
     (folder / "shot.png").write_bytes(PNG)
     assets = tmp_path / "assets"
 
@@ -81,7 +81,7 @@ def test_an_image_is_kept_privately_and_sent_as_a_block(folder, tmp_path):
     assert stat.S_IMODE(os.stat(stored).st_mode) == 0o600
 
 
-def test_a_document_is_kept_and_sent_as_a_block(folder, tmp_path):
+def test_mentioned_pdf_is_stored_and_sent_as_document_block(folder, tmp_path):
     (folder / "a b.pdf").write_bytes(b"%PDF-1.7\nx")
 
     message = Attacher(cwd=folder, asset_dir=tmp_path / "assets").attach('see @"a b.pdf"')
@@ -93,18 +93,18 @@ def test_a_document_is_kept_and_sent_as_a_block(folder, tmp_path):
     assert (tmp_path / "assets" / block.asset_id).read_bytes() == b"%PDF-1.7\nx"
 
 
-def test_a_picture_that_no_service_takes_stops_the_prompt(folder, tmp_path):
+def test_image_larger_than_5_mib_raises_error(folder, tmp_path):
     (folder / "big.png").write_bytes(PNG + bytes(5 << 20))
 
     with pytest.raises(FileError, match="larger than 5 MiB"):
         Attacher(cwd=folder, asset_dir=tmp_path / "assets").attach("@big.png")
 
 
-def test_the_same_mention_twice_is_attached_once(folder):
+def test_file_mentioned_twice_is_attached_once(folder):
     assert len(Attacher(cwd=folder).attach("@a.txt @a.txt").content) == 2
 
 
-def test_a_mention_of_nothing_stays_text(folder):
+def test_mention_of_missing_path_stays_text(folder):
     message = Attacher(cwd=folder).attach("ask @alice about @missing.txt")
 
     assert message.content == (TextBlock("ask @alice about @missing.txt"),)
@@ -114,7 +114,7 @@ def test_a_mention_of_nothing_stays_text(folder):
     ("content", "words"),
     [(b"a\0b", "neither text"), (b"x" * (256 * 1024 + 1), "larger than 256 KiB")],
 )
-def test_what_cannot_be_shown_stops_the_prompt(folder, content, words):
+def test_binary_or_too_large_file_raises_error_with_hint(folder, content, words):
     (folder / "odd").write_bytes(content)
 
     with pytest.raises(FileError, match=words) as caught:
@@ -122,28 +122,28 @@ def test_what_cannot_be_shown_stops_the_prompt(folder, content, words):
     assert caught.value.hint
 
 
-def test_an_image_without_a_place_to_keep_it_is_refused(folder):
+def test_image_without_asset_folder_raises_error(folder):
     (folder / "shot.png").write_bytes(PNG)
 
     with pytest.raises(FileError, match="can't store images"):
         Attacher(cwd=folder).attach("@shot.png")
 
 
-def test_a_pipe_is_refused_and_does_not_block(folder):
+def test_mentioned_pipe_raises_error_without_blocking(folder):
     os.mkfifo(folder / "pipe")
 
     with pytest.raises(FileError, match="not a regular file"):
         Attacher(cwd=folder).attach("@pipe")
 
 
-def test_a_dangling_link_is_an_error_with_a_hint(folder):
+def test_mentioned_dangling_symlink_raises_error(folder):
     (folder / "gone").symlink_to("nowhere")
 
     with pytest.raises(FileError, match="@gone"):
         Attacher(cwd=folder).attach("@gone")
 
 
-def test_only_the_lines_that_are_named_are_attached(folder):
+def test_mention_with_line_range_attaches_only_those_lines(folder):
     (folder / "long.txt").write_text("".join(f"line {n}\n" for n in range(1, 30)))
     attacher = Attacher(cwd=folder)
 
@@ -155,7 +155,7 @@ def test_only_the_lines_that_are_named_are_attached(folder):
         attacher.attach("@long.txt:31-40")
 
 
-def test_a_file_that_is_called_so_is_no_range(folder):
+def test_mention_of_file_named_like_line_range_attaches_file(folder):
     (folder / "odd:2").write_text("one\ntwo\n")
 
     assert "1: one\n2: two" in Attacher(cwd=folder).attach("@odd:2").content[1].text

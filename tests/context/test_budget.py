@@ -31,40 +31,40 @@ def result(call_id: str, text: str) -> ToolResultMessage:
     return ToolResultMessage(tool_call_id=call_id, tool_name="read", content=(TextBlock(text),))
 
 
-def kept(message: Message) -> int:
+def kept_chars(message: Message) -> int:
     return sum(block.text.count("x") for block in message.content if isinstance(block, TextBlock))  # type: ignore[union-attr]
 
 
-def test_a23_three_large_results_share_the_budget_and_say_how_long_they_were():
+def test_a23_three_large_results_share_budget_and_state_their_full_length():
     messages = (user_text("go"), *batch(90_000, 90_000, 90_000))
 
     sent = ResultBudget().apply(messages)[2:]
 
-    assert sorted(map(kept, sent)) == [26_666, 26_667, 26_667]
+    assert sorted(map(kept_chars, sent)) == [26_666, 26_667, 26_667]
     assert all("[truncated — 90000 chars total" in m.text for m in sent)  # type: ignore[union-attr]
 
 
-def test_e16_small_results_give_their_room_to_the_large_one():
+def test_e16_large_result_gets_budget_unused_by_small_results():
     sent = ResultBudget().apply((user_text("go"), *batch(500, 300, 200_000)))[2:]
-    assert [kept(message) for message in sent] == [500, 300, 79_200]
+    assert [kept_chars(message) for message in sent] == [500, 300, 79_200]
 
 
-def test_within_the_budget_the_same_object_comes_back():
+def test_results_within_budget_return_same_object():
     messages = (user_text("go"), *batch(30_000, 50_000), assistant_text("x"), *batch(80_000))
     assert ResultBudget().apply(messages) is messages
 
 
-def test_e17_a_tool_can_limit_its_own_results():
+def test_e17_tool_can_limit_size_of_its_own_results():
     asked, limited, other = batch(50_000, 20_000)
     limited = replace(limited, details={"max_result_chars": 10_000})  # type: ignore[type-var]
 
     sent = ResultBudget().apply((user_text("go"), asked, limited, other))[2:]
 
-    assert [kept(message) for message in sent] == [10_000, 20_000]
+    assert [kept_chars(message) for message in sent] == [10_000, 20_000]
     assert "[truncated — 50000 chars total" in sent[0].text  # type: ignore[union-attr]
 
 
-def test_what_is_cut_off_is_kept_in_a_file_that_the_marker_names(tmp_path: Path):
+def test_truncated_result_is_spilled_to_file_named_in_marker(tmp_path: Path):
     relay = relay_to(OutputStore(tmp_path / "output"))
     messages = (user_text("go"), *batch(500), assistant_text("y"), *batch(100_000))
 
@@ -77,7 +77,7 @@ def test_what_is_cut_off_is_kept_in_a_file_that_the_marker_names(tmp_path: Path)
     assert again == first
 
 
-def test_a_result_that_cannot_be_kept_is_cut_all_the_same():
+def test_result_is_truncated_when_spilling_fails():
     def full(call_id: str, text: str) -> str:
         raise OSError("no space")
 
@@ -85,25 +85,27 @@ def test_a_result_that_cannot_be_kept_is_cut_all_the_same():
     assert "could not be kept" in sent[-1].text  # type: ignore[union-attr]
 
 
-def test_pictures_stay():
+def test_images_in_truncated_result_are_kept():
     image = ImageBlock(asset_id="i", media_type="image/png")
     large = ToolResultMessage(
         tool_call_id="c0", tool_name="read", content=(image, TextBlock("x" * 900))
     )
     sent = ResultBudget(100).apply((*batch(1)[:1], large))
     assert sent[1].content[0] is image  # type: ignore[union-attr]
-    assert kept(sent[1]) == 100
+    assert kept_chars(sent[1]) == 100
 
 
 @settings(max_examples=size(25, 60))
 @given(st.lists(st.lists(st.integers(0, 400), max_size=4), max_size=6), st.data())
-def test_what_was_cut_once_is_cut_the_same_ever_after(sizes: list[list[int]], data: st.DataObject):
+def test_truncated_results_stay_the_same_as_history_grows(
+    sizes: list[list[int]], data: st.DataObject
+):
     messages: tuple[Message, ...] = (user_text("go"),)
     for each in sizes:
         messages += tuple(batch(*each))
     budget = ResultBudget(300)
     ends = sorted(data.draw(st.lists(st.integers(0, len(messages)), max_size=4)))
-    # A batch is looked at only when all of it is there.
+    # A batch is truncated only when all its results are there.
     ends = [end for end in ends if end == len(messages) or messages[end].role == "assistant"]
     earlier = [tuple(budget.apply(messages[:end])) for end in ends]
 

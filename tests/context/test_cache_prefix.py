@@ -25,7 +25,7 @@ def tool(name: str, description: str = "") -> ToolSpec:
     return ToolSpec(name=name, description=description, parameters={})
 
 
-def asked(*words: str) -> LlmContext:
+def request_of(*words: str) -> LlmContext:
     messages = tuple(user_text(word) for word in words)
     return LlmContext(system_prompt="Be brief.", messages=messages, tools=(tool("read"),))
 
@@ -49,15 +49,15 @@ class CacheDriver:
         return self.watch.pop_changes()
 
 
-HISTORY = asked("one", "two", "three")
+HISTORY = request_of("one", "two", "three")
 
 
 @pytest.mark.parametrize(
-    ("now", "told"),
+    ("now", "changes"),
     [
-        (asked("one", "two", "three", "four"), ()),
-        (asked("one", "2", "three", "four"), ("message 2 of 3 changed",)),
-        (asked("one"), ("the messages from 2 of 3 on were left out",)),
+        (request_of("one", "two", "three", "four"), ()),
+        (request_of("one", "2", "three", "four"), ("message 2 of 3 changed",)),
+        (request_of("one"), ("the messages from 2 of 3 on were left out",)),
         (replace(HISTORY, system_prompt="Be long."), ("the system prompt changed",)),
         (
             replace(HISTORY, tools=(tool("write"), tool("edit"))),
@@ -69,27 +69,27 @@ HISTORY = asked("one", "two", "three")
         ),
     ],
 )
-def test_each_part_that_changed_is_named(now: LlmContext, told: tuple[str, ...]) -> None:
-    assert CacheDriver().between(HISTORY, now) == told
+def test_cache_break_names_each_changed_part(now: LlmContext, changes: tuple[str, ...]) -> None:
+    assert CacheDriver().between(HISTORY, now) == changes
 
 
-def test_tools_in_another_order_break_it_too() -> None:
+def test_changed_tool_order_breaks_cache_prefix() -> None:
     before = replace(HISTORY, tools=(tool("a"), tool("b")))
     now = replace(HISTORY, tools=(tool("b"), tool("a")))
     assert CacheDriver().between(before, now) == ("the tools changed: their order",)
 
 
-def test_the_sections_of_the_prompt_that_changed_are_named() -> None:
+def test_cache_break_names_changed_system_prompt_sections() -> None:
     texts = {
         "old": {"identity": "I", "environment": "main", "memory": "x"},
         "new": {"identity": "I", "environment": "topic", "prompt": "y"},
     }
     before, now = (replace(HISTORY, system_prompt=text) for text in texts)
-    [told] = CacheDriver(texts).between(before, now) or ()
-    assert told == "the system prompt changed: environment, memory, prompt"
+    [changes] = CacheDriver(texts).between(before, now) or ()
+    assert changes == "the system prompt changed: environment, memory, prompt"
 
 
-def test_model_and_thinking_are_part_of_it_and_changes_add_up_until_they_are_taken() -> None:
+def test_changes_of_model_and_thinking_accumulate_until_popped() -> None:
     watched = CacheDriver()
     watched.send(HISTORY)
     assert watched.watch.pop_changes() is None
@@ -110,8 +110,8 @@ def test_model_and_thinking_are_part_of_it_and_changes_add_up_until_they_are_tak
 
 
 @given(st.lists(st.text(max_size=3), max_size=6), st.lists(st.text(max_size=3), max_size=6))
-def test_nothing_is_told_just_where_one_request_begins_with_the_other(
+def test_no_change_is_reported_only_if_request_extends_previous_request(
     before: list[str], more: list[str]
 ) -> None:
-    told = CacheDriver().between(asked(*before), asked(*more))
-    assert (told == ()) == (more[: len(before)] == before)
+    changes = CacheDriver().between(request_of(*before), request_of(*more))
+    assert (changes == ()) == (more[: len(before)] == before)

@@ -37,7 +37,7 @@ from tests.support.loop_runs import LoopRun, Tool, run_loop
 WINDOW = 10_000
 
 
-class Kept(list[Mapping[str, Any]]):
+class SavedRecords(list[Mapping[str, Any]]):
     """Records as loaded from a file."""
 
     def save(self, record: Mapping[str, Any]) -> None:
@@ -74,8 +74,8 @@ async def run(
     )
 
 
-async def test_a_run_folds_between_two_turns_and_keeps_its_history():
-    kept, forgotten = Kept(), []
+async def test_compaction_between_turns_keeps_history_of_run():
+    kept, forgotten = SavedRecords(), []
     model = ScriptedModel().will(calling(0.79)).will_say("done")
     one = hooks(
         summarise=Summaries(),
@@ -104,7 +104,7 @@ async def test_a_run_folds_between_two_turns_and_keeps_its_history():
     assert forgotten == [True]
 
 
-async def test_a_forced_fold_that_does_not_help_ends_the_run():
+async def test_forced_compaction_that_does_not_help_ends_run():
     model = ScriptedModel().will(calling(0.9)).will(calling(0.9)).will_say("never asked")
 
     result = await run(model, hooks(summarise=Summaries()), history=chat(10)[:-1])
@@ -116,7 +116,7 @@ async def test_a_forced_fold_that_does_not_help_ends_the_run():
     assert len([e for e in result.events if isinstance(e, ContextCompacted)]) == 1
 
 
-async def test_a03_a_request_that_is_too_long_is_made_again_with_less():
+async def test_a03_request_that_is_too_long_is_retried_with_smaller_context():
     model = ScriptedModel()
     model.will(Reply(error=ProviderError("prompt is too long", kind="context_length")))
     model.will_say("it fits")
@@ -131,7 +131,7 @@ async def test_a03_a_request_that_is_too_long_is_made_again_with_less():
     assert sizes[1] <= 0.9 * sizes[0]
 
 
-async def test_a03_a_request_that_cannot_shrink_ends_the_run():
+async def test_a03_request_that_cannot_shrink_ends_run():
     model = ScriptedModel()
     model.will(Reply(error=ProviderError("prompt is too long", kind="context_length")))
     one = hooks()
@@ -142,7 +142,7 @@ async def test_a03_a_request_that_cannot_shrink_ends_the_run():
     assert result.outcome.kind == "context_length"
 
 
-async def test_a35_reminders_are_sent_and_neither_stored_nor_put_into_the_prompt():
+async def test_a35_reminders_are_sent_but_not_stored_or_added_to_system_prompt():
     rules = [ReminderTable(text="mind the gap", every_turns=2)]
     model = ScriptedModel().will_call("echo").will_call("echo").will_say("done")
 
@@ -154,7 +154,7 @@ async def test_a35_reminders_are_sent_and_neither_stored_nor_put_into_the_prompt
     assert "mind the gap" not in repr(result.new)
 
 
-async def test_results_of_a_batch_share_their_budget_and_are_stored_whole():
+async def test_results_of_batch_share_budget_when_sent_and_are_stored_complete():
     async def long(*_: Any) -> Any:
         return text_result("x" * 3_000)
 
@@ -174,7 +174,7 @@ async def test_results_of_a_batch_share_their_budget_and_are_stored_whole():
     assert [len(m.text) for m in result.results] == [3_000, 3_000]
 
 
-async def test_without_compaction_everything_is_sent():
+async def test_all_messages_are_sent_when_compaction_is_off():
     model = ScriptedModel().will(calling(0.9)).will_say("done")
     history = chat(10)[:-1]
 
@@ -186,7 +186,7 @@ async def test_without_compaction_everything_is_sent():
     assert len(model.seen[1].messages) == len(history) + 3
 
 
-async def test_a66_a_resumed_session_is_sent_as_it_was_and_the_journal_keeps_everything(
+async def test_a66_resumed_session_sends_compacted_view_and_journal_keeps_all_messages(
     tmp_path: Path,
 ):
     store = Store(tmp_path, tmp_path, app_version="0")
@@ -213,7 +213,7 @@ async def test_a66_a_resumed_session_is_sent_as_it_was_and_the_journal_keeps_eve
     assert resumed.report(history).compactions == 1
 
 
-async def test_when_the_history_is_replaced_nothing_of_it_is_left_out():
+async def test_replaced_history_is_sent_completely():
     one = hooks(summarise=Summaries())
     await one.compact(chat(10))
     other = chat(20)
@@ -224,8 +224,8 @@ async def test_when_the_history_is_replaced_nothing_of_it_is_left_out():
     assert one.report(other).folded_messages == 0
 
 
-async def test_a_fork_starts_with_a_view_of_its_own_and_saves_nothing():
-    kept = Kept()
+async def test_fork_has_its_own_context_view_and_saves_no_records():
+    kept = SavedRecords()
     parts = ContextParts(
         summarise=Summaries(), save=kept.save, window_of=lambda m: WINDOW, records=[{"last": 4}]
     )
@@ -236,7 +236,7 @@ async def test_a_fork_starts_with_a_view_of_its_own_and_saves_nothing():
     assert kept == []
 
 
-async def test_the_report_names_what_is_sent_and_adds_up():
+async def test_context_report_names_sent_parts_and_adds_up():
     one = hooks(summarise=Summaries())
     await one.compact(single_prompt_run(40))
 
@@ -256,7 +256,7 @@ async def test_the_report_names_what_is_sent_and_adds_up():
     assert dict(report.marks)["fold"] == 0.75
 
 
-async def test_the_summariser_asks_its_role_and_waits_only_so_long():
+async def test_summarizer_uses_summarize_role_and_times_out():
     asked = []
 
     async def ask(role: str, system: str, prompt: str) -> str:
@@ -274,7 +274,7 @@ async def test_the_summariser_asks_its_role_and_waits_only_so_long():
         await summarise_with(hang, timeout_s=0.01)("x", 1)
 
 
-def test_the_settings_are_those_of_the_file():
+def test_context_parts_use_settings_from_config():
     table = {
         "context": {"fold_at": 0.5, "strategies": ["window"], "keep_messages": 7, "compact": False},
         "tools": {"result_budget_chars": 5_000},
@@ -292,7 +292,7 @@ def test_the_settings_are_those_of_the_file():
     assert parts.summary_model == "m"
 
 
-async def test_files_are_read_beneath_the_roots_only(tmp_path: Path):
+async def test_file_reader_reads_only_text_files_inside_workspace(tmp_path: Path):
     inside, outside = tmp_path / "in", tmp_path / "out.txt"
     inside.mkdir()
     outside.write_text("no")
@@ -312,7 +312,7 @@ async def test_files_are_read_beneath_the_roots_only(tmp_path: Path):
     workspace.close()
 
 
-async def test_of_a_small_window_one_batch_takes_only_a_part():
+async def test_large_batch_uses_less_than_half_of_small_window():
     one = hooks(window_of=lambda model: 8_000)
     history = (user_text("go"), *single_prompt_run(1, chars=60_000)[1:])
     assert one.report(history).tokens < 0.5 * 8_000

@@ -20,7 +20,7 @@ def request(messages: Sequence[Message]) -> ContextRequest:
 STANDING = "[~] write the parser\n[ ] test it"
 
 
-async def folded(steps: int = 40) -> tuple[ContextView, Mapping[str, Any]]:
+async def compacted_view(steps: int = 40) -> tuple[ContextView, Mapping[str, Any]]:
     one = view(Summaries([GOOD]), standing=lambda: STANDING)
     compaction = await one.compact(request(single_prompt_run(steps)))
     assert compaction is not None
@@ -28,8 +28,8 @@ async def folded(steps: int = 40) -> tuple[ContextView, Mapping[str, Any]]:
     return one, compaction.record
 
 
-async def test_everything_that_is_not_sent_as_it_was_is_listed() -> None:
-    one, _ = await folded()
+async def test_dropped_lists_every_message_not_sent_unchanged() -> None:
+    one, _ = await compacted_view()
     history = single_prompt_run(40)
 
     left_out = one.dropped(history)
@@ -42,8 +42,8 @@ async def test_everything_that_is_not_sent_as_it_was_is_listed() -> None:
     assert {item.how for item in left_out} >= {"folded"}
 
 
-async def test_a_message_that_is_asked_back_is_sent_whole_and_leaves_the_list() -> None:
-    one, _ = await folded()
+async def test_restored_message_is_sent_complete_and_removed_from_dropped_list() -> None:
+    one, _ = await compacted_view()
     history = single_prompt_run(40)
     result = history[4]
 
@@ -58,8 +58,8 @@ async def test_a_message_that_is_asked_back_is_sent_whole_and_leaves_the_list() 
     assert_balanced(one.shown(history))
 
 
-async def test_a_compaction_that_is_taken_back_leaves_the_history_as_it_was() -> None:
-    one, _ = await folded()
+async def test_undoing_compactions_restores_original_history() -> None:
+    one, _ = await compacted_view()
     history = single_prompt_run(40)
     one.show_again(request(history), 5)
 
@@ -72,7 +72,7 @@ async def test_a_compaction_that_is_taken_back_leaves_the_history_as_it_was() ->
 
 
 @given(st.lists(st.sampled_from(["fold", "again", "undo"]), max_size=6))
-async def test_records_lead_to_the_same_view_after_a_restart(steps: list[str]) -> None:
+async def test_view_rebuilt_from_records_shows_same_messages(steps: list[str]) -> None:
     one = view(Summaries())
     records = []
     history = chat(12)
@@ -94,8 +94,8 @@ async def test_records_lead_to_the_same_view_after_a_restart(steps: list[str]) -
     assert again.shown(history) == one.shown(history)
 
 
-async def test_the_todo_list_stands_behind_the_summary() -> None:
-    one, record = await folded()
+async def test_todo_list_is_sent_once_after_compaction_summary() -> None:
+    one, record = await compacted_view()
 
     texts = [getattr(message, "text", "") for message in one.shown(single_prompt_run(40))]
 

@@ -36,7 +36,7 @@ def root(project: ScriptedProject) -> Path:
     return project.folder
 
 
-async def asked(project: ScriptedProject, conversation: Conversation, *paths: str) -> None:
+async def read_files(project: ScriptedProject, conversation: Conversation, *paths: str) -> None:
     """A run that reads these files, one per turn."""
     for path in paths:
         project.model.will_call("read", path=path)
@@ -45,7 +45,7 @@ async def asked(project: ScriptedProject, conversation: Conversation, *paths: st
 
 
 @pytest.mark.parametrize("mode", ["standard", "yolo"])
-async def test_no_mode_lets_a_repository_import_keys_or_what_acts(
+async def test_secrets_and_files_of_deny_rules_are_not_imported_in_any_mode(
     project: ScriptedProject, root: Path, mode: str
 ) -> None:
     put(root, ".env", "KEY=topsecret")
@@ -69,7 +69,7 @@ async def test_no_mode_lets_a_repository_import_keys_or_what_acts(
     assert not any(word in prompt for word in ("topsecret", "acting", "denied"))
 
 
-async def test_from_a_folder_below_the_root_imports_of_the_root_are_read(
+async def test_imports_of_root_instruction_file_are_read_from_subfolder(
     project: ScriptedProject, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put(root, "AGENTS.md", "@docs/style.md")
@@ -81,7 +81,7 @@ async def test_from_a_folder_below_the_root_imports_of_the_root_are_read(
         assert conversation.environment.instruction_files == ("AGENTS.md", "docs/style.md")
 
 
-async def test_the_persons_own_file_cannot_import_keys(
+async def test_user_instruction_file_cannot_import_keys(
     project: ScriptedProject, root: Path
 ) -> None:
     config = root.parent / "config"
@@ -97,7 +97,7 @@ async def test_the_persons_own_file_cannot_import_keys(
         assert any("keys/openai.md" in notice for notice in conversation.notices)
 
 
-async def test_files_of_a_touched_folder_are_told_once_before_the_next_turn(
+async def test_instruction_files_of_touched_folder_are_sent_once_before_next_turn(
     project: ScriptedProject, root: Path
 ) -> None:
     put(root, "AGENTS.md", "root")
@@ -108,7 +108,7 @@ async def test_files_of_a_touched_folder_are_told_once_before_the_next_turn(
     put(root, "api/b.py", "b = 1\n")
 
     async with project.open() as conversation:
-        await asked(project, conversation, "api/v2/a.py", "api/b.py", "api/v2/a.py")
+        await read_files(project, conversation, "api/v2/a.py", "api/b.py", "api/v2/a.py")
 
         [text] = harness_texts(conversation)
         quoted = [line for line in text.splitlines() if line.startswith("--- api")]
@@ -118,13 +118,13 @@ async def test_files_of_a_touched_folder_are_told_once_before_the_next_turn(
             "--- api/more.md, imported by api/AGENTS.md",
         ]
         assert "grant no permission" in text
-        await asked(project, conversation, "api/b.py")
+        await read_files(project, conversation, "api/b.py")
         assert len(harness_texts(conversation)) == 1
-    # It came with the results of the first call, not at the end.
+    # The instructions came with the results of the first call, not at the end.
     assert any("--- api/AGENTS.md (" in said for said in project.prompts_of_call(1))
 
 
-async def test_a_folder_that_is_listed_or_searched_is_touched_and_a_failed_call_touches_none(
+async def test_listed_folder_sends_its_instructions_but_failed_call_does_not(
     project: ScriptedProject, root: Path
 ) -> None:
     put(root, "one/AGENTS.md", "first")
@@ -140,29 +140,29 @@ async def test_a_folder_that_is_listed_or_searched_is_touched_and_a_failed_call_
         assert "second" not in text
 
 
-async def test_after_a_compaction_and_after_a_rewind_it_is_told_again(
+async def test_instructions_of_folder_are_sent_again_after_compaction_or_rewind(
     project: ScriptedProject, root: Path
 ) -> None:
     put(root, "api/AGENTS.md", "api rules")
     put(root, "api/b.py", "b = 1\n")
 
     async with project.open() as conversation:
-        await asked(project, conversation, "api/b.py")
+        await read_files(project, conversation, "api/b.py")
         for number in range(6):
             project.model.will_say("The answer is long. " * 200)
             await conversation.send(f"question {number}")
         project.model.will_say(GOOD)
         assert await conversation.compact() is not None
-        await asked(project, conversation, "api/b.py")
+        await read_files(project, conversation, "api/b.py")
         assert len(harness_texts(conversation)) == 2
 
         await conversation.timeline.rewind(conversation.timeline.prompts(1)[0].id, "conversation")
         assert len(harness_texts(conversation)) == 1
-        await asked(project, conversation, "api/b.py")
+        await read_files(project, conversation, "api/b.py")
         assert len(harness_texts(conversation)) == 2
 
 
-async def test_links_out_of_the_repository_and_withheld_folders_tell_nothing(
+async def test_symlinks_leaving_repository_and_withheld_folders_send_no_instructions(
     project: ScriptedProject, root: Path
 ) -> None:
     put(root.parent, "elsewhere/AGENTS.md", "foreign")
@@ -170,30 +170,32 @@ async def test_links_out_of_the_repository_and_withheld_folders_tell_nothing(
     (root / "api" / "AGENTS.md").symlink_to(root.parent / "elsewhere" / "AGENTS.md")
     put(root, ".dirge/AGENTS.md", "acting")
     put(root, ".dirge/x.txt", "x")
-    heard = EventRecorder()
+    recorder = EventRecorder()
 
     async with project.open() as conversation:
-        conversation.subscribe(heard)
-        await asked(project, conversation, "api/b.py", ".dirge/x.txt")
+        conversation.subscribe(recorder)
+        await read_files(project, conversation, "api/b.py", ".dirge/x.txt")
 
         assert harness_texts(conversation) == []
-    notices = [event.content for event in heard.of(SystemNotice)]
+    notices = [event.content for event in recorder.of(SystemNotice)]
     assert any("api/AGENTS.md was not read: it is a link" in notice for notice in notices)
 
 
-async def test_the_setting_turns_it_off(project: ScriptedProject, root: Path) -> None:
+async def test_project_files_setting_turns_instruction_files_off(
+    project: ScriptedProject, root: Path
+) -> None:
     put(root, "AGENTS.md", "root")
     put(root, "api/AGENTS.md", "api")
     put(root, "api/b.py", "b = 1\n")
     project.configure("[context]\nproject_files = false\n")
 
     async with project.open() as conversation:
-        await asked(project, conversation, "api/b.py")
+        await read_files(project, conversation, "api/b.py")
 
         assert (harness_texts(conversation), conversation.environment.instruction_files) == ([], ())
 
 
-async def test_what_waits_between_two_single_turns_is_told_in_the_second(
+async def test_instructions_pending_after_single_turn_are_sent_in_next_turn(
     project: ScriptedProject, root: Path
 ) -> None:
     put(root, "api/AGENTS.md", "api rules")
@@ -224,7 +226,7 @@ async def test_what_waits_between_two_single_turns_is_told_in_the_second(
         "clone/src",
     ],
 )
-async def test_files_of_dependencies_and_of_what_git_ignores_are_not_told(
+async def test_instructions_in_dependencies_and_ignored_folders_are_not_sent(
     project: ScriptedProject, root: Path, folder: str
 ) -> None:
     put(root, ".gitignore", "build/\n")
@@ -237,13 +239,13 @@ async def test_files_of_dependencies_and_of_what_git_ignores_are_not_told(
     put(root, f"{folder}/sub/a.py", "a = 1\n")
 
     async with project.open() as conversation:
-        await asked(project, conversation, f"{folder}/sub/a.py")
+        await read_files(project, conversation, f"{folder}/sub/a.py")
 
         assert harness_texts(conversation) == []
     assert not any("evil" in said for said in project.prompts_of_call(-1))
 
 
-async def test_files_beside_dependencies_are_told_as_before(
+async def test_instructions_in_folder_named_similar_to_vendor_are_sent(
     project: ScriptedProject, root: Path
 ) -> None:
     put(root, ".gitignore", "*.log\nbuild/\n!build/kept/\n")
@@ -251,12 +253,12 @@ async def test_files_beside_dependencies_are_told_as_before(
     put(root, "packages/vendored/a.py", "a = 1\n")
 
     async with project.open() as conversation:
-        await asked(project, conversation, "packages/vendored/a.py")
+        await read_files(project, conversation, "packages/vendored/a.py")
 
         assert ["ours" in text for text in harness_texts(conversation)] == [True]
 
 
-async def test_a_package_of_our_own_that_is_linked_among_dependencies_is_told(
+async def test_instructions_of_own_package_symlinked_in_node_modules_are_sent(
     project: ScriptedProject, root: Path
 ) -> None:
     put(root, "packages/ours/AGENTS.md", "ours")
@@ -265,13 +267,13 @@ async def test_a_package_of_our_own_that_is_linked_among_dependencies_is_told(
     (root / "node_modules/ours").symlink_to("../packages/ours")
 
     async with project.open() as conversation:
-        await asked(project, conversation, "node_modules/ours/a.py")
+        await read_files(project, conversation, "node_modules/ours/a.py")
 
         assert ["ours" in text for text in harness_texts(conversation)] == [True]
 
 
 @pytest.mark.parametrize("start", ["vendor/lib", "build"])
-async def test_whoever_works_in_such_a_folder_means_it(
+async def test_starting_in_vendor_or_ignored_folder_sends_its_instructions(
     project: ScriptedProject, root: Path, monkeypatch: pytest.MonkeyPatch, start: str
 ) -> None:
     put(root, ".gitignore", "build/\n")
@@ -282,14 +284,14 @@ async def test_whoever_works_in_such_a_folder_means_it(
     monkeypatch.chdir(root / start)
 
     async with project.open() as conversation:
-        await asked(project, conversation, "sub/a.py", "node_modules/p/a.py")
+        await read_files(project, conversation, "sub/a.py", "node_modules/p/a.py")
 
         assert [("chosen" in text, "foreign" in text) for text in harness_texts(conversation)] == [
             (True, False)
         ]
 
 
-async def test_files_outside_of_the_workspace_are_not_told(
+async def test_instructions_outside_workspace_are_not_sent(
     project: ScriptedProject, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put(root, "other/AGENTS.md", "elsewhere")
@@ -299,6 +301,6 @@ async def test_files_outside_of_the_workspace_are_not_told(
     monkeypatch.chdir(root / "here")
 
     async with project.open() as conversation:
-        await asked(project, conversation, "../other/a.py")
+        await read_files(project, conversation, "../other/a.py")
 
         assert harness_texts(conversation) == []

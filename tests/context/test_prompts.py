@@ -40,7 +40,7 @@ def book(**prompts: bytes) -> PromptBook:
     return PromptBook(files, known_tools=TOOLS)
 
 
-def test_a_prompt_is_its_head_and_its_text() -> None:
+def test_prompt_file_is_parsed_into_front_matter_and_text() -> None:
     assert parsed(PLAN) == NamedPrompt(
         name="x",
         text="Write a plan.",
@@ -61,7 +61,7 @@ def test_a_prompt_is_its_head_and_its_text() -> None:
         (b"", ""),
     ],
 )
-def test_a_head_is_one_only_at_the_beginning_and_with_an_end(content: bytes, text: str) -> None:
+def test_front_matter_must_be_at_start_and_closed(content: bytes, text: str) -> None:
     assert parsed(content).text == text
 
 
@@ -83,18 +83,18 @@ def test_a_head_is_one_only_at_the_beginning_and_with_an_end(content: bytes, tex
         ("!!python/object/apply:os.system [touch marker]", "could not determine a constructor"),
     ],
 )
-def test_a_head_that_is_not_as_it_should_be_is_refused(head: str, words: str) -> None:
+def test_invalid_front_matter_raises_error(head: str, words: str) -> None:
     with pytest.raises(ConfigError) as raised:
         parsed(f"---\n{head}\n---\ntext".encode())
     assert words in raised.value.message
 
 
-def test_a_prompt_may_allow_a_service_its_own_silence() -> None:
+def test_prompt_can_set_chunk_timeout() -> None:
     assert parsed(b"---\nchunk_s: 1.5\n---\ntext").chunk_s == 1.5
     assert parsed(b"text").chunk_s is None
 
 
-def test_a_tool_from_elsewhere_may_be_denied() -> None:
+def test_prompt_can_deny_unknown_plugin_or_mcp_tool() -> None:
     assert parsed(b"---\ndeny_tools: [deploy, web.Search]\n---\n").deny_tools == (
         "deploy",
         "web.search",
@@ -102,7 +102,7 @@ def test_a_tool_from_elsewhere_may_be_denied() -> None:
 
 
 @given(st.binary(max_size=40).map(lambda head: b"---\n" + head + b"\n---\ntext"))
-def test_any_head_is_read_or_refused(content: bytes) -> None:
+def test_any_front_matter_is_parsed_or_raises_config_error(content: bytes) -> None:
     try:
         prompt = parsed(content)
     except ConfigError:
@@ -110,7 +110,7 @@ def test_any_head_is_read_or_refused(content: bytes) -> None:
     assert set(prompt.deny_tools) == {tool.strip().lower() for tool in prompt.deny_tools}
 
 
-def test_prompts_of_a_folder_are_found_by_name_and_not_read(tmp_path: Path) -> None:
+def test_prompt_files_of_folder_are_listed_without_reading_them(tmp_path: Path) -> None:
     for name in ("b.md", "a.md", "none.md", ".hidden.md", "two words.md", "c.txt"):
         (tmp_path / name).write_bytes(b"\xff")
     assert [file.name for file in prompt_files(tmp_path)] == ["a", "b"]
@@ -119,14 +119,14 @@ def test_prompts_of_a_folder_are_found_by_name_and_not_read(tmp_path: Path) -> N
         PromptBook(prompt_files(tmp_path)).find("a")
 
 
-def test_the_first_of_a_name_counts_and_the_other_is_told() -> None:
+def test_first_prompt_of_a_name_is_used_and_notice_names_the_other() -> None:
     files = [*prompts_in_bytes({"user/x.md": b"Mine."}), *prompts_in_bytes({"repo/x.md": b"Its."})]
     both = PromptBook(files)
     assert both.find("x").text == "Mine."
     assert both.notices == ["prompt `x` of repo/x.md is not used: user/x.md is."]
 
 
-def test_an_unknown_prompt_is_told_with_the_near_ones() -> None:
+def test_unknown_prompt_error_suggests_similar_names() -> None:
     with pytest.raises(UsageError) as raised:
         book(review=b"x", plan=b"y").choose("reveiw")
     assert (raised.value.message, raised.value.hint) == (
@@ -135,7 +135,7 @@ def test_an_unknown_prompt_is_told_with_the_near_ones() -> None:
     )
 
 
-def test_choosing_tells_whoever_listens_and_none_takes_it_back() -> None:
+def test_choosing_prompt_notifies_listeners_and_none_clears_it() -> None:
     chosen, prompts = [], book(plan=PLAN)
     prompts.on_change.append(chosen.append)
 
@@ -149,12 +149,12 @@ def test_choosing_tells_whoever_listens_and_none_takes_it_back() -> None:
     assert [prompt.name if prompt else None for prompt in chosen] == ["plan", None]
 
 
-def test_a_list_says_what_a_prompt_is_for_and_what_is_wrong_with_it() -> None:
+def test_prompt_description_shows_purpose_denied_tools_or_error() -> None:
     prompts = book(plan=PLAN, bad=b"---\nx: 1\n---\n")
     assert prompts.describe("plan") == "Think first, do nothing.; denies edit, bash"
     assert prompts.describe("bad").startswith("cannot be used: p/bad.md: no setting `x`")
 
 
 @pytest.mark.parametrize("name", ["none", "", "a b", "../x", "-x", "x" * 65])
-def test_what_cannot_be_typed_is_no_name(name: str) -> None:
+def test_invalid_prompt_names_are_rejected(name: str) -> None:
     assert not is_prompt_name(name)

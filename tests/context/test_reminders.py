@@ -8,7 +8,7 @@ RULES = [
 ]
 
 
-def test_a35_rules_are_due_at_their_turns_and_from_their_size_on():
+def test_a35_reminders_are_due_every_n_turns_or_from_token_count_on():
     due = [turn for turn in range(12) if is_reminder_due(RULES[0], turn, 10**9)]
     assert due == [5, 10]
     assert [is_reminder_due(RULES[1], 1, tokens) for tokens in (49_999, 50_000, 60_000)] == [
@@ -18,7 +18,7 @@ def test_a35_rules_are_due_at_their_turns_and_from_their_size_on():
     ]
 
 
-def test_a35_a_reminder_comes_behind_everything_else_and_only_when_due():
+def test_a35_due_reminders_are_appended_as_last_message():
     history = (user_text("go"),)
 
     assert add_reminders(history, RULES, turn=4, tokens=49_999) is history

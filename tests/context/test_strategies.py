@@ -26,7 +26,7 @@ def results(messages: Any) -> list[ToolResultMessage]:
     return [message for message in messages if isinstance(message, ToolResultMessage)]
 
 
-async def test_a28_window_keeps_reference_material_and_the_newest_messages():
+async def test_a28_window_strategy_keeps_system_messages_and_newest_messages():
     reference = SystemMessage(content=(TextBlock("style guide"),))
     messages = (reference, *chat(3)[:-1])
     task = job(messages, window=500)
@@ -39,13 +39,13 @@ async def test_a28_window_keeps_reference_material_and_the_newest_messages():
     assert sent[2:] == list(messages[-2:])
 
 
-async def test_a28_at_exactly_the_mark_nothing_happens():
+async def test_a28_size_exactly_at_threshold_does_not_compact():
     one = view(None, set={"strategies": ["window"], "keep_messages": 2})
     assert (await at(one, chat(12), 0.75)).compaction is None
     assert (await at(one, chat(12), 0.7501)).compaction is not None
 
 
-async def test_a30_all_but_the_newest_results_are_cleared_and_stay_what_they_were():
+async def test_a30_old_tool_results_are_cleared_and_keep_id_and_error_flag():
     messages: tuple[Message, ...] = (
         user_text("go"),
         *step(0, "x" * 300),
@@ -67,14 +67,14 @@ async def test_a30_all_but_the_newest_results_are_cleared_and_stay_what_they_wer
     assert after[2:] == before[2:]
 
 
-async def test_results_that_no_model_has_seen_are_never_cleared():
+async def test_tool_results_not_yet_sent_to_model_are_never_cleared():
     messages = (user_text("go"), *step(0, "x" * 300), *step(1, "y" * 300))
     shape = await clear_results(job(messages), ViewShape(), keep=0)
     assert shape is not None
     assert results(shown(messages, shape))[1] is messages[-1]
 
 
-async def test_a31_a_summary_stands_before_the_newest_messages():
+async def test_a31_summary_precedes_newest_messages():
     summaries = Summaries()
     messages = chat(12)
     prepared = await at(view(summaries, set={"strategies": ["summarize"]}), messages, 0.76)
@@ -85,7 +85,7 @@ async def test_a31_a_summary_stands_before_the_newest_messages():
     assert kept == messages[-len(kept) :]
 
 
-async def test_a31_a_short_history_is_not_summarised():
+async def test_a31_short_history_is_not_summarized():
     summaries = Summaries()
     prepared = await at(view(summaries), (user_text("x" * 900),), 0.79)
     assert summaries.prompts == []
@@ -96,7 +96,7 @@ ORDERS = [["clear_results", "summarize", "window"], ["summarize", "clear_results
 
 
 @pytest.mark.parametrize(("order", "asked"), [(ORDERS[0], 0), (ORDERS[1], 1)])
-async def test_a33_what_comes_first_and_is_enough_is_all_that_is_done(order: list[str], asked: int):
+async def test_a33_strategies_stop_after_the_first_that_suffices(order: list[str], asked: int):
     summaries = Summaries()
     messages = single_prompt_run(40, chars=2_000)
     prepared = await at(view(summaries, set={"strategies": order}), messages, 0.76)
@@ -106,7 +106,7 @@ async def test_a33_what_comes_first_and_is_enough_is_all_that_is_done(order: lis
     assert prepared.tokens <= 0.75 * 10_000
 
 
-async def test_a33_the_counter_that_was_given_is_the_one_that_counts():
+async def test_a33_context_view_uses_the_given_token_counter():
     class Twice(TokenCounter):
         def text(self, text: str) -> int:
             return 2 * super().text(text)
@@ -119,7 +119,7 @@ async def test_a33_the_counter_that_was_given_is_the_one_that_counts():
     assert (await view(None, counter=Twice()).prepare(fits)).compaction is not None
 
 
-async def test_a_summary_makes_it_needless_to_clear_what_it_did_not_fold():
+async def test_tool_results_kept_by_summary_are_not_cleared():
     messages = (
         *single_prompt_run(60),
         *step(98, "v" * 400),
@@ -134,7 +134,7 @@ async def test_a_summary_makes_it_needless_to_clear_what_it_did_not_fold():
     assert "v" * 400 in [r.text for r in results(prepared.messages)]
 
 
-def test_a_history_is_never_cut_between_a_call_and_its_result():
+def test_history_is_never_split_between_call_and_result():
     asked, answer = step(0)
     messages = (user_text("a"), asked, user_text("wait", "steering"), answer, assistant_text("b"))
     assert boundaries(messages) == [1, 4]
@@ -142,7 +142,7 @@ def test_a_history_is_never_cut_between_a_call_and_its_result():
     assert boundaries(()) == []
 
 
-async def test_shortened_results_are_not_shortened_again():
+async def test_truncated_results_are_not_truncated_again():
     messages = (*single_prompt_run(3), *step(9, "x" * 50_000), assistant_text("y"))
     task = job(messages)
     once = await truncate(task, {})

@@ -29,11 +29,11 @@ def sections(**changes):
     return standard_sections(**{"tool_names": ["read", "bash"], "environment": "ENV", **changes})
 
 
-def test_sections_stand_in_order_of_priority():
+def test_system_prompt_sections_are_ordered_by_priority():
     assert build_prompt(SECTIONS) == "A\n\nB"
 
 
-def test_what_stays_from_day_to_day_stands_first_and_is_known():
+def test_stable_part_of_system_prompt_comes_first_and_its_length_is_known():
     prompt = build_prompt(sections(environment="MONDAY", project_files="FILES"))
     later = build_prompt(sections(environment="TUESDAY", project_files="FILES"))
     stable = prompt[: prompt.stable_chars]
@@ -43,13 +43,13 @@ def test_what_stays_from_day_to_day_stands_first_and_is_known():
     assert later.stable_chars == prompt.stable_chars > 0
 
 
-def test_a_prompt_in_which_nothing_moves_is_stable_to_its_end():
+def test_system_prompt_without_changing_sections_is_entirely_stable():
     prompt = build_prompt(SECTIONS, [replace_all])
 
     assert (prompt, prompt.stable_chars) == ("X", 1)
 
 
-def test_edits_apply_in_turn():
+def test_prompt_edits_apply_in_order():
     edits = [
         lambda sections: [Section(name="first", priority=0, text="F"), *sections],
         lambda sections: [*sections, Section(name="last", priority=100, text="L")],
@@ -59,7 +59,7 @@ def test_edits_apply_in_turn():
     assert build_prompt(SECTIONS, [*edits, replace_all]) == "X"
 
 
-def test_the_same_input_gives_the_same_bytes(tmp_path):
+def test_same_input_gives_identical_system_prompt(tmp_path):
     def prompt():
         environment = describe_environment(tmp_path, today=datetime.date(2026, 3, 1))
         return build_prompt(sections(environment=environment))
@@ -67,25 +67,25 @@ def test_the_same_input_gives_the_same_bytes(tmp_path):
     assert prompt() == prompt()
 
 
-def test_a_replacement_stands_for_identity_and_working_only():
+def test_prompt_replacement_replaces_only_identity_and_working_sections():
     sent = edit_sections(sections(replacement="You are a parrot."))
 
     assert [section.name for section in sent] == ["custom", "tools", "environment"]
 
 
-def test_an_addition_comes_last():
+def test_prompt_addition_comes_last():
     prompt = build_prompt(sections(addition="Speak French.", project_files="FILES"))
 
     assert prompt.endswith("ENV\n\nFILES\n\nSpeak French.")
 
 
-def test_advice_is_given_only_about_tools_there_are():
+def test_tool_guidance_covers_only_available_tools():
     assert "`edit`" not in tool_guidance(["read"])
     assert "`edit`" in tool_guidance(["read", "edit"])
     assert tool_guidance([]) == ""
 
 
-def test_every_section_is_counted(tmp_path):
+def test_system_prompt_parts_count_tokens_of_every_section(tmp_path):
     instructions = Instructions(tmp_path, config_dir=tmp_path, guard=nullcontext, is_on=False)
     prompt = SystemPrompt(tmp_path, prompts=PromptBook([]), instructions=instructions)
     described = dict(prompt.parts(["read", "bash"]))
@@ -94,7 +94,7 @@ def test_every_section_is_counted(tmp_path):
     assert all(tokens > 0 for tokens in described.values())
 
 
-def test_our_own_words_stay_short():
+def test_standard_system_prompt_has_at_most_1150_tokens():
     every_tool = ["read", "grep", "glob", "list_dir", "edit", "write", "bash"]
     prompt = build_prompt(standard_sections(tool_names=every_tool, environment=""))
 
@@ -107,7 +107,7 @@ def repository(tmp_path):
     return tmp_path
 
 
-def test_the_branch_is_read_by_hand(repository):
+def test_git_state_reads_branch_from_head_file(repository):
     (repository / ".git" / "HEAD").write_text("ref: refs/heads/feature/x\n")
     (repository / "src").mkdir()
 
@@ -115,13 +115,13 @@ def test_the_branch_is_read_by_hand(repository):
     assert git_state(repository / "src") == "branch feature/x"
 
 
-def test_a_commit_without_a_branch_is_named(repository):
+def test_git_state_names_commit_of_detached_head(repository):
     (repository / ".git" / "HEAD").write_text("0123456789abcdef" + "0" * 24 + "\n")
 
     assert git_state(repository) == "detached at 0123456789ab"
 
 
-def test_a_worktree_has_its_own_branch(tmp_path):
+def test_git_state_reads_branch_of_linked_worktree(tmp_path):
     folder = tmp_path / "main" / ".git" / "worktrees" / "w"
     folder.mkdir(parents=True)
     (folder / "HEAD").write_text("ref: refs/heads/side\n")
@@ -135,7 +135,7 @@ def test_a_worktree_has_its_own_branch(tmp_path):
     "head",
     [b"", b"\xff\xfe", b"ref: refs/heads/x\ny\n", b"ref: refs/heads/a\xe2\x80\xaeb\n", b"x" * 9000],
 )
-def test_a_head_that_tells_stories_is_not_repeated(repository, head):
+def test_git_state_does_not_repeat_malformed_head(repository, head):
     (repository / ".git" / "HEAD").write_bytes(head)
 
     assert git_state(repository) == "a repository"
@@ -147,7 +147,7 @@ def test_a_pipe_in_place_of_head_does_not_block(repository):
     assert git_state(repository) == "a repository"
 
 
-def test_the_description_holds_folder_day_and_git(tmp_path):
+def test_environment_description_holds_folder_date_and_git_state(tmp_path):
     text = describe_environment(tmp_path, today=datetime.date(2026, 3, 1))
 
     assert f"Working directory: {tmp_path}\n" in text
@@ -155,7 +155,7 @@ def test_the_description_holds_folder_day_and_git(tmp_path):
     assert text.endswith("Git: not a repository")
 
 
-def test_git_is_never_run(repository, tmp_path, monkeypatch):
+def test_describing_environment_never_runs_git(repository, tmp_path, monkeypatch):
     programs, canary = tmp_path / "bin", tmp_path / "canary"
     programs.mkdir()
     (programs / "git").write_text(f"#!/bin/sh\ntouch {canary}\n")

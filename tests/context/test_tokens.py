@@ -18,14 +18,14 @@ from dirge_py.types.messages import (
 from tests.security.sizes import size
 
 
-def test_text_counts_by_its_bytes():
+def test_text_tokens_are_estimated_from_bytes():
     assert estimate_text("") == 0
     assert estimate_text("a" * 7) == 2
     assert estimate_text("a" * 8) == 3
     assert estimate_text("漢" * 7) == 6
 
 
-def test_everything_a_model_sees_is_counted():
+def test_text_thinking_calls_and_results_are_counted():
     message = AssistantMessage(
         content=(
             TextBlock("a" * 7),
@@ -39,19 +39,19 @@ def test_everything_a_model_sees_is_counted():
     assert TokenCounter().count([result]) == 24
 
 
-def test_prompt_and_tools_are_counted():
+def test_system_prompt_and_tools_are_counted():
     tool = ToolSpec(name="read", description="Read.", parameters={"type": "object"})
 
     assert TokenCounter().count([], system_prompt="a" * 70, tools=[tool]) == 20 + 8
 
 
-def test_an_image_has_one_price_whatever_its_size():
+def test_image_has_fixed_token_count():
     message = UserMessage(content=(ImageBlock(asset_id="x", media_type="image/png"),))
 
     assert TokenCounter().count([message]) == 1604
 
 
-def test_what_no_model_sees_costs_nothing():
+def test_custom_and_empty_messages_count_zero_tokens():
     assert (
         TokenCounter().count([CustomMessage(kind="x", payload="y" * 999), AssistantMessage()]) == 0
     )
@@ -59,11 +59,11 @@ def test_what_no_model_sees_costs_nothing():
 
 @settings(max_examples=size(33, 100), deadline=None)
 @given(st.text(st.characters()), st.text(st.characters()))
-def test_more_text_never_costs_less(one, two):
+def test_longer_text_never_has_fewer_tokens(one, two):
     assert TokenCounter().count([user_text(one + two)]) >= TokenCounter().count([user_text(one)])
 
 
-def test_a34_the_table_of_sizes():
+def test_a34_token_counts_match_table():
     counter = TokenCounter(4.0)
 
     assert counter.text("a" * 10) == 3
@@ -75,7 +75,7 @@ def test_a34_the_table_of_sizes():
     assert counter.corrected(counter.count([UserMessage(content=(document,))])) == 504
 
 
-def test_a34_a_report_of_twice_the_estimate_doubles_the_next():
+def test_a34_reported_usage_of_twice_the_estimate_doubles_next_estimate():
     counter = TokenCounter()
     messages = [user_text("a" * 400)]
 
@@ -85,13 +85,13 @@ def test_a34_a_report_of_twice_the_estimate_doubles_the_next():
 
 
 @given(st.integers(-10, 10**9), st.integers(-10, 10**9))
-def test_a34_no_report_moves_the_factor_out_of_its_bounds(estimated: int, reported: int):
+def test_a34_calibration_factor_stays_within_bounds(estimated: int, reported: int):
     counter = TokenCounter()
     counter.calibrate(estimated, reported)
     assert 0.5 <= counter.factor <= 3
 
 
-def test_a_message_is_read_only_once():
+def test_tokens_of_each_message_are_counted_only_once():
     class Counted(TokenCounter):
         reads = 0
 

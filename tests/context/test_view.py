@@ -39,10 +39,10 @@ def texts(messages: Any) -> str:
     return "\n".join(message.text for message in messages)
 
 
-# -- when
+# -- thresholds
 
 
-def test_case_112_the_effective_window():
+def test_case_112_effective_window_is_smaller_of_model_window_and_limit():
     assert effective_window(1_000_000, 250_000) == 250_000
     assert effective_window(128_000, 250_000) == 128_000
 
@@ -59,18 +59,20 @@ def test_case_112_the_effective_window():
         (9_001, False, "start"),
     ],
 )
-def test_the_marks_are_passed_strictly(size: int, is_measured: bool, level: str | None):
+def test_compaction_level_starts_strictly_above_each_threshold(
+    size: int, is_measured: bool, level: str | None
+):
     assert level_of(size, 10_000, is_measured=is_measured, fold_at=0.75) == level
 
 
-async def test_nothing_is_done_below_the_marks_and_the_same_object_is_sent():
+async def test_below_thresholds_same_message_object_is_sent():
     messages = single_prompt_run(5)
     prepared = await at(view(Summaries()), messages, 0.74)
     assert prepared.messages is messages
     assert prepared.compaction is None
 
 
-async def test_what_was_added_since_the_last_report_counts():
+async def test_messages_added_since_last_usage_report_count_toward_threshold():
     one = view(Summaries())
     messages = single_prompt_run(20)
     assert (await at(one, messages, 0.74)).compaction is None
@@ -81,10 +83,10 @@ async def test_what_was_added_since_the_last_report_counts():
     assert prepared.compaction is not None
 
 
-# -- the fold
+# -- compaction
 
 
-async def test_a_run_with_one_prompt_can_be_folded():
+async def test_run_with_one_prompt_can_be_compacted():
     summaries = Summaries()
     messages = single_prompt_run(40)
 
@@ -98,7 +100,7 @@ async def test_a_run_with_one_prompt_can_be_folded():
     assert prepared.tokens < 0.75 * 10_000
 
 
-async def test_case_115_a_fold_leaves_one_reference_only_summary_and_the_newest_message():
+async def test_case_115_compaction_leaves_one_reference_only_summary_and_newest_message():
     messages = chat(11)
     prepared = await at(view(Summaries()), messages, 0.76)
 
@@ -113,7 +115,7 @@ async def test_case_115_a_fold_leaves_one_reference_only_summary_and_the_newest_
 
 
 @pytest.mark.parametrize(("share", "tail"), [(0.76, 0.20), (0.79, 0.10)])
-async def test_the_tail_keeps_within_its_share_of_the_window(share: float, tail: float):
+async def test_kept_tail_stays_within_its_share_of_window(share: float, tail: float):
     messages = single_prompt_run(80)
     counter = TokenCounter()
     prepared = await at(view(Summaries(), counter=counter), messages, share)
@@ -123,10 +125,10 @@ async def test_the_tail_keeps_within_its_share_of_the_window(share: float, tail:
     assert 0.5 * tail * 10_000 < kept <= tail * 10_000
 
 
-async def test_what_people_said_is_kept_word_for_word():
-    said_then = "Never touch `vendor/`; the port is 8931 — and mind the *umlauts*: äöü."
+async def test_user_messages_are_quoted_verbatim_in_summary():
+    first_prompt = "Never touch `vendor/`; the port is 8931 — and mind the *umlauts*: äöü."
     messages = (
-        user_text(said_then),
+        user_text(first_prompt),
         *single_prompt_run(30)[1:],
         user_text("use tabs", "steering"),
         user_text("[Verifier] run the tests", "harness"),
@@ -135,12 +137,12 @@ async def test_what_people_said_is_kept_word_for_word():
     prepared = await at(view(Summaries()), messages, 0.79)
 
     summary = prepared.messages[0].text
-    assert said_then in summary
+    assert first_prompt in summary
     assert "use tabs" in summary
     assert "[Verifier]" not in summary
 
 
-async def test_a_long_prompt_that_is_folded_is_quoted_within_bounds():
+async def test_long_folded_prompt_is_quoted_with_start_and_end():
     messages = (user_text("begin " + "z" * 60_000 + " end"), *single_prompt_run(30)[1:])
     prepared = await at(view(Summaries()), messages, 0.95, window_tokens=20_000)
 
@@ -150,7 +152,7 @@ async def test_a_long_prompt_that_is_folded_is_quoted_within_bounds():
     assert len(summary) < 20_000
 
 
-async def test_t19_the_second_summary_gets_the_first():
+async def test_t19_second_summary_prompt_contains_first_summary():
     summaries = Summaries(answers=["## Goal\nfact-of-epoch-1 holds", GOOD])
     one = view(summaries)
     messages = (user_text("go"), *step(777), *single_prompt_run(40)[1:])
@@ -166,7 +168,7 @@ async def test_t19_the_second_summary_gets_the_first():
     assert len([m for m in prepared.messages if m.role == "system"]) == 1
 
 
-async def test_there_is_one_fold_in_a_turn_and_none_without_a_new_report():
+async def test_no_second_compaction_without_new_usage_report():
     summaries = Summaries()
     one = view(summaries)
     messages = single_prompt_run(40)
@@ -183,7 +185,7 @@ async def test_there_is_one_fold_in_a_turn_and_none_without_a_new_report():
 # -- failures
 
 
-async def test_case_115_without_a_summariser_nothing_is_summarised():
+async def test_case_115_without_summarizer_oldest_messages_are_left_out():
     messages = single_prompt_run(40)
     prepared = await at(view(None), messages, 0.76)
 
@@ -193,7 +195,7 @@ async def test_case_115_without_a_summariser_nothing_is_summarised():
 
 
 @pytest.mark.parametrize("answer", ["no headings here", "", RuntimeError("down"), TimeoutError()])
-async def test_case_115_a_failed_summary_leaves_the_pruned_history(answer: Any):
+async def test_case_115_failed_summary_sends_history_with_cleared_results(answer: Any):
     messages = (user_text("go"), *step(99, "z" * 2_500), *single_prompt_run(40)[1:])
     prepared = await at(view(Summaries(answers=[answer])), messages, 0.76)
 
@@ -203,7 +205,7 @@ async def test_case_115_a_failed_summary_leaves_the_pruned_history(answer: Any):
     assert prepared.messages[-1] is messages[-1]
 
 
-async def test_case_115_after_three_failures_nobody_is_asked_until_the_next_run():
+async def test_case_115_after_three_failures_summarizer_is_off_until_next_run():
     summaries = Summaries(answers=["bad"] * 3)
     one = view(summaries, set={"strategies": ["summarize"]})
     messages = single_prompt_run(40)
@@ -218,7 +220,7 @@ async def test_case_115_after_three_failures_nobody_is_asked_until_the_next_run(
     assert (await at(one, messages, 0.76)).compaction.event.kind == "summary"
 
 
-async def test_with_the_summariser_off_the_oldest_is_left_out():
+async def test_with_summarizer_off_window_strategy_drops_oldest_messages():
     one = view(Summaries(answers=["bad"] * 3), set={"strategies": ["summarize", "window"]})
     messages = single_prompt_run(40)
     for _ in range(3):
@@ -227,10 +229,10 @@ async def test_with_the_summariser_off_the_oldest_is_left_out():
     assert (await at(one, messages, 0.76)).compaction.event.kind == "summary_off"
 
 
-# -- forced
+# -- forced compaction
 
 
-async def test_over_80_percent_is_brought_below_even_without_a_summary():
+async def test_context_over_80_percent_shrinks_below_even_if_summary_fails():
     messages = single_prompt_run(40)
     prepared = await at(view(Summaries(answers=["bad"])), messages, 0.85)
 
@@ -239,13 +241,13 @@ async def test_over_80_percent_is_brought_below_even_without_a_summary():
     assert not prepared.is_stuck
 
 
-async def test_over_80_percent_that_cannot_be_folded_is_stuck():
+async def test_context_over_80_percent_that_cannot_shrink_is_stuck():
     messages = (user_text("x"), *step(0, "the only result, not seen yet" * 99))
     prepared = await at(view(Summaries()), messages, 0.85)
     assert prepared.is_stuck
 
 
-async def test_a_forced_fold_that_the_service_finds_no_smaller_is_stuck_until_the_next_run():
+async def test_forced_compaction_without_effect_is_stuck_until_next_run():
     one = view(Summaries())
     messages = single_prompt_run(40)
     assert not (await at(one, messages, 0.85)).is_stuck
@@ -256,7 +258,7 @@ async def test_a_forced_fold_that_the_service_finds_no_smaller_is_stuck_until_th
     assert (await at(one, messages, 0.85)).compaction is not None
 
 
-async def test_case_114_an_old_result_too_large_for_the_window_is_cut_before_the_first_call():
+async def test_case_114_old_result_larger_than_window_is_truncated_before_first_call():
     old = (user_text("look"), *step(0, "x" * 500_000), assistant_text("seen"), user_text("go on"))
     small = (user_text("look"), *step(0, "x" * 4_096), assistant_text("seen"), user_text("go on"))
     summaries = Summaries()
@@ -270,7 +272,7 @@ async def test_case_114_an_old_result_too_large_for_the_window_is_cut_before_the
     assert (await view().prepare(ContextRequest(messages=small))).messages is small
 
 
-async def test_case_113_results_that_were_seen_are_capped_with_a_fold_and_new_ones_never():
+async def test_case_113_compaction_truncates_seen_results_but_not_unseen_ones():
     big = "begin" + "x" * 60_000 + "end"
     seen = (*single_prompt_run(20), *step(50, big), assistant_text("seen"), user_text("on"))
     unseen = (*single_prompt_run(400), *step(50, big))
@@ -287,7 +289,7 @@ async def test_case_113_results_that_were_seen_are_capped_with_a_fold_and_new_on
     assert whole.messages[-1].text == big
 
 
-async def test_an_unseen_result_that_does_not_fit_is_cut():
+async def test_unseen_result_larger_than_window_is_truncated():
     messages = (user_text("look"), *step(0, "x" * 200_000))
     prepared = await view().prepare(ContextRequest(messages=messages, window_tokens=10_000))
     assert prepared.tokens <= 10_000
@@ -296,7 +298,7 @@ async def test_an_unseen_result_that_does_not_fit_is_cut():
 # -- stability
 
 
-async def test_without_a_fold_every_request_begins_with_the_one_before():
+async def test_without_compaction_each_request_extends_previous_request():
     one = view(Summaries())
     messages = single_prompt_run(60)
     await at(one, messages, 0.79)
@@ -312,7 +314,7 @@ async def test_without_a_fold_every_request_begins_with_the_one_before():
         assert len(after) == len(before) + 2
 
 
-async def test_a_resumed_view_sends_what_was_sent_before():
+async def test_resumed_view_sends_same_messages_as_before():
     one = view(Summaries())
     messages = (user_text("go"), *step(0, "z" * 5_000, name="grep"), *single_prompt_run(60)[1:])
     prepared = await at(one, messages, 0.81)
@@ -325,13 +327,13 @@ async def test_a_resumed_view_sends_what_was_sent_before():
     assert resumed.compactions == 2
 
 
-def test_a_record_that_makes_no_sense_shows_everything():
+def test_invalid_compaction_record_is_ignored():
     messages = single_prompt_run(3)
     for record in ({"last": 99}, {"last": "7"}, {"last": -1}, {"restored": 5, "summary": None}):
         assert ContextView(ContextParts(records=[record])).shown(messages) is messages
 
 
-async def test_reset_shows_another_history_whole():
+async def test_after_reset_another_history_is_sent_completely():
     one = view(Summaries())
     await at(one, single_prompt_run(40), 0.79)
     one.reset()
@@ -342,7 +344,7 @@ async def test_reset_shows_another_history_whole():
 # -- on request
 
 
-async def test_compact_folds_though_nothing_is_due():
+async def test_compact_on_request_works_below_thresholds():
     summaries = Summaries()
     one = view(summaries)
     messages = single_prompt_run(40)
@@ -355,14 +357,14 @@ async def test_compact_folds_though_nothing_is_due():
     assert len(one.shown(messages)) < len(messages)
 
 
-async def test_compact_of_next_to_nothing_changes_nothing():
+async def test_compact_of_short_history_changes_nothing():
     messages = (user_text("hi"), assistant_text("hello"))
     one = view(Summaries())
     assert await one.compact(ContextRequest(messages=messages)) is None
     assert one.shown(messages) is messages
 
 
-async def test_shrink_makes_the_next_request_a_tenth_smaller_or_says_no():
+async def test_shrink_makes_next_request_a_tenth_smaller_or_returns_none():
     one = view(None)
     messages = single_prompt_run(30)
     before = TokenCounter().count(messages)
@@ -372,7 +374,7 @@ async def test_shrink_makes_the_next_request_a_tenth_smaller_or_says_no():
     assert await view(None).shrink(ContextRequest(messages=(user_text("hi"),))) is None
 
 
-# -- whatever the history
+# -- any history
 
 BLOCKS = st.one_of(
     st.builds(TextBlock, st.text(max_size=3).map(lambda t: t + "w" * 700)),
@@ -410,7 +412,7 @@ def histories(draw: st.DrawFn) -> tuple[Message, ...]:
 
 @settings(max_examples=40, deadline=None)
 @given(histories(), st.sampled_from([4_000, 16_000, 128_000]), st.booleans())
-async def test_whatever_the_history_what_is_sent_fits_and_is_valid(
+async def test_prepared_messages_fit_window_and_are_valid_for_any_history(
     messages: tuple[Message, ...], window: int, has_summariser: bool
 ):
     one = view(Summaries() if has_summariser else None)
@@ -426,7 +428,7 @@ async def test_whatever_the_history_what_is_sent_fits_and_is_valid(
     assert again.messages == prepared.messages
 
 
-async def test_a_prepared_history_of_a_thousand_messages_costs_next_to_nothing_again():
+async def test_preparing_same_history_of_1000_messages_again_is_fast():
     one = view(Summaries())
     messages = single_prompt_run(500)
     await at(one, messages, 0.81, window_tokens=500_000)
