@@ -29,7 +29,7 @@ MAKES_IT_TRUE = (
 
 
 @pytest.mark.parametrize("command", MAKES_IT_TRUE)
-async def test_a_reviewer_that_does_the_work_itself_has_shown_nothing(
+async def test_evidence_after_reviewer_changed_files_does_not_count(
     project: PlanProject, command: str
 ) -> None:
     project.will_look()
@@ -45,7 +45,7 @@ async def test_a_reviewer_that_does_the_work_itself_has_shown_nothing(
     assert not (project.folder / "answer.txt").exists()
 
 
-async def test_a_file_of_its_own_counts_no_longer_when_it_is_gone(project: PlanProject) -> None:
+async def test_evidence_counts_again_after_reviewer_removes_its_file(project: PlanProject) -> None:
     project.will_look()
     project.will_write("yes")
     project.model.will_call("bash", command="echo 1 > scratch.txt")
@@ -57,7 +57,7 @@ async def test_a_file_of_its_own_counts_no_longer_when_it_is_gone(project: PlanP
         assert (await project.plan(conversation)).outcome == Done()
 
 
-async def test_what_a_build_makes_in_the_copy_is_what_it_is_for(project: PlanProject) -> None:
+async def test_evidence_counts_after_build_creates_files_in_copy(project: PlanProject) -> None:
     (project.folder / "build.sh").write_text("cp source.txt built.txt\n")
     (project.folder / "check.sh").write_text("grep -qx yes built.txt\n")
     project.will_look()
@@ -71,7 +71,7 @@ async def test_what_a_build_makes_in_the_copy_is_what_it_is_for(project: PlanPro
     assert not (project.folder / "built.txt").exists()
 
 
-async def test_a_review_does_not_count_what_one_before_it_ran(project: PlanProject) -> None:
+async def test_review_does_not_count_evidence_of_earlier_review(project: PlanProject) -> None:
     project.will_look()
     project.will_write("yes")
     project.model.will_call("bash", command=CHECK)
@@ -96,7 +96,7 @@ async def test_a_review_does_not_count_what_one_before_it_ran(project: PlanProje
         assert len({each.id for each in project.evidence}) == len(project.evidence)
 
 
-async def test_what_a_review_changes_here_is_undone_and_a_person_s_work_is_not(
+async def test_project_changes_by_review_are_undone_and_user_changes_stay(
     project: PlanProject,
 ) -> None:
     project.configure(f"{NO_CYCLES}[session]\nsnapshots = true\n")
@@ -138,16 +138,16 @@ async def test_what_a_review_changes_here_is_undone_and_a_person_s_work_is_not(
         ("perl -e 'print 1'", True),
     ],
 )
-async def test_only_after_what_may_write_files_by_hand_files_are_looked_for(
+async def test_new_files_are_checked_only_after_commands_that_may_write_files(
     project: PlanProject, command: str, is_looked_at: bool
 ) -> None:
     top = project.folder
-    strays = ReviewerWrites(top)
-    await strays.begin("call", command.format(top=top))
+    writes = ReviewerWrites(top)
+    await writes.begin("call", command.format(top=top))
     (top / "new").touch()
     (top / "__pycache__").mkdir()
-    await strays.end("call")
+    await writes.end("call")
 
-    assert strays.are_there == is_looked_at
+    assert writes.are_there == is_looked_at
     (top / "new").unlink()
-    assert not strays.are_there
+    assert not writes.are_there

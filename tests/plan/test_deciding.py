@@ -43,24 +43,24 @@ class ScriptedFront(PrintFront):
         return self._edited
 
 
-async def decided(project: PlanProject, seat: ScriptedFront) -> PlanState:
+async def plan_state_after(project: PlanProject, front: ScriptedFront) -> PlanState:
     """The stored plan after this user deferred the decision."""
     project.will_look()
-    project.approver = FrontEndApprover(seat, accepts_alone=False)  # type: ignore[assignment]
+    project.approver = FrontEndApprover(front, accepts_alone=False)  # type: ignore[assignment]
     async with project.open() as conversation:
         result = await project.plan(conversation)
         assert isinstance(result.outcome, AwaitingConfirmation)
         return stored_plan(conversation)
 
 
-async def test_an_edited_plan_is_shown_with_its_own_commands_and_kept_at_once(
+async def test_edited_plan_is_shown_with_its_commands_and_stored(
     project: PlanProject,
 ) -> None:
-    seat = ScriptedFront("edit", "", edited=PLAN.replace(CHECK, "sh other.sh"))
+    front = ScriptedFront("edit", "", edited=PLAN.replace(CHECK, "sh other.sh"))
 
-    state = await decided(project, seat)
+    state = await plan_state_after(project, front)
 
-    before, after = seat.asked
+    before, after = front.asked
     assert f"execute:{CHECK}" in before
     assert "as you edited it" in after and "execute:sh other.sh" in after
     assert CHECK not in after
@@ -68,17 +68,17 @@ async def test_an_edited_plan_is_shown_with_its_own_commands_and_kept_at_once(
 
 
 @pytest.mark.parametrize("edited", [None, "", " \n"])
-async def test_a_plan_that_was_emptied_or_cannot_be_edited_stays_as_it_was(
+async def test_plan_stays_unchanged_when_edit_is_empty_or_unsupported(
     project: PlanProject, edited: str | None
 ) -> None:
-    seat = ScriptedFront("edit", "", edited=edited)
+    front = ScriptedFront("edit", "", edited=edited)
 
-    assert (await decided(project, seat)).plan == PLAN.strip()
-    assert len(seat.asked) == 2
-    assert seat.shown
+    assert (await plan_state_after(project, front)).plan == PLAN.strip()
+    assert len(front.asked) == 2
+    assert front.shown
 
 
-async def test_an_empty_plan_is_not_carried_out(project: PlanProject) -> None:
+async def test_accepting_empty_plan_fails_and_keeps_stored_plan(project: PlanProject) -> None:
     project.will_look()
     project.approver.answers = [Accept("  ")]
 
@@ -93,7 +93,9 @@ async def test_an_empty_plan_is_not_carried_out(project: PlanProject) -> None:
 
 
 @pytest.mark.parametrize("steps", [0, 500])
-async def test_a_plan_may_have_any_number_of_steps(project: PlanProject, steps: int) -> None:
+async def test_plan_with_any_number_of_steps_runs_with_at_most_100_todo_items(
+    project: PlanProject, steps: int
+) -> None:
     lines = "\n".join(f"{at}. Step {at}" for at in range(1, steps + 1))
     project.will_look(f"## Name\nMany\n\n## Steps\n{lines}\n" if steps else "Just do it.")
     project.will_write("yes")
@@ -107,7 +109,7 @@ async def test_a_plan_may_have_any_number_of_steps(project: PlanProject, steps: 
         assert f"Step {steps}" in str(conversation.messages[0]) or not steps
 
 
-async def test_what_is_stored_of_a_plan_holds_no_secret_and_what_is_large_fits(
+async def test_stored_plan_is_redacted_and_large_request_can_be_resumed(
     project: PlanProject,
 ) -> None:
     secret = "a1B2c3D4" * 6
@@ -133,7 +135,7 @@ async def test_what_is_stored_of_a_plan_holds_no_secret_and_what_is_large_fits(
         assert "{{PLAN}}" in prompt.text and "Answer yes" in prompt.text
 
 
-async def test_a_report_is_told_to_the_model_once(project: PlanProject) -> None:
+async def test_plan_report_is_sent_to_model_once(project: PlanProject) -> None:
     project.configure("[plan]\nmax_review_cycles = 0\n")
     project.will_look()
     project.will_write("no")
@@ -158,7 +160,7 @@ async def test_a_report_is_told_to_the_model_once(project: PlanProject) -> None:
         assert len(told) == 1
 
 
-async def test_an_implementation_that_others_followed_is_told_where_it_stands(
+async def test_resumed_implementation_after_other_runs_gets_plan_and_request(
     project: PlanProject,
 ) -> None:
     project.will_look()
@@ -189,7 +191,7 @@ async def test_an_implementation_that_others_followed_is_told_where_it_stands(
     assert REQUEST in told
 
 
-async def test_a_plan_that_was_rewound_begins_its_implementation_anew(project: PlanProject) -> None:
+async def test_plan_resumed_after_rewind_restarts_implementation(project: PlanProject) -> None:
     project.will_look()
     project.will_write("yes")
     project.will_review(verdict())
@@ -209,7 +211,7 @@ async def test_a_plan_that_was_rewound_begins_its_implementation_anew(project: P
         assert REQUEST in str(conversation.messages[0])
 
 
-async def test_another_request_tells_of_the_plan_whose_place_it_takes(project: PlanProject) -> None:
+async def test_new_plan_request_shows_that_waiting_plan_is_replaced(project: PlanProject) -> None:
     project.will_look()
     project.will_look()
     project.approver.answers = [DeferPlan()]
@@ -225,7 +227,7 @@ async def test_another_request_tells_of_the_plan_whose_place_it_takes(project: P
     assert "A plan waits to be accepted; this request replaces it." in screen.shown
 
 
-async def test_a_plan_that_waits_says_so_once(project: PlanProject) -> None:
+async def test_plan_status_mentions_waiting_plan_once(project: PlanProject) -> None:
     project.will_look()
     project.approver.answers = [DeferPlan()]
     async with project.open() as conversation:
@@ -236,7 +238,7 @@ async def test_a_plan_that_waits_says_so_once(project: PlanProject) -> None:
     assert "/plan resume continues it" in screen.text
 
 
-def test_a_plan_is_stored_as_one_flat_object() -> None:
+def test_plan_state_is_stored_as_one_flat_object() -> None:
     cycle = PlanCycle(step=2, cycles_left=1, has_begun=True, feedback="more")
     state = PlanState(request="x", plan="p", is_accepted=True, cycle=cycle, evidence=[{"id": "a"}])
 
@@ -261,7 +263,7 @@ def test_a_plan_is_stored_as_one_flat_object() -> None:
     assert load_state(state.stored()) == state
 
 
-def test_a_damaged_state_is_none_that_skips_the_question() -> None:
+def test_damaged_plan_state_is_loaded_as_not_accepted() -> None:
     cycle = PlanCycle(has_begun=True, is_implemented=True)
     stored = PlanState(request="x", is_accepted=True, cycle=cycle).stored()
     state = load_state(stored)

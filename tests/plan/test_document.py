@@ -48,7 +48,7 @@ def in_block(*lines: str, tag: str = "sh") -> str:
     return "\n".join(["## Verify", f"```{tag}", *lines, "```"])
 
 
-def test_a_plan_of_the_form_that_was_asked_for_is_read() -> None:
+def test_plan_in_requested_form_is_parsed() -> None:
     assert read_plan(PLAN) == PlanDocument(
         name="Dates in ISO form",
         steps=(
@@ -74,7 +74,7 @@ def test_a_plan_of_the_form_that_was_asked_for_is_read() -> None:
         PLAN.replace("```", "~~~"),
     ],
 )
-def test_other_spellings_make_no_difference(text: str) -> None:
+def test_plan_headings_in_other_spellings_are_parsed_alike(text: str) -> None:
     assert read_plan(text).name == read_plan(PLAN).name
     assert read_plan(text).steps == read_plan(PLAN).steps
     assert read_plan(text).verify == read_plan(PLAN).verify
@@ -93,12 +93,12 @@ def test_other_spellings_make_no_difference(text: str) -> None:
         ("Do it.", ""),
     ],
 )
-def test_the_name_is_where_models_put_it(text: str, name: str) -> None:
+def test_plan_name_is_found_where_models_write_it(text: str, name: str) -> None:
     assert read_plan(text).name == name
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "expected"),
     [
         ("## Steps\n- one\n  - inner\n* two\n", ("one", "two")),
         ("## Steps\n1. one\n- inner\n2. two\n", ("one", "two")),
@@ -116,17 +116,17 @@ def test_the_name_is_where_models_put_it(text: str, name: str) -> None:
         ("# Steps to add a cache\n## Files\n- a\n## Steps\n1. one\n", ("one",)),
     ],
 )
-def test_steps_are_told_from_what_is_within_them(text: str, told: tuple[str, ...]) -> None:
-    assert steps(text) == told
+def test_plan_steps_are_separated_from_their_contents(text: str, expected: tuple[str, ...]) -> None:
+    assert steps(text) == expected
 
 
-def test_steps_are_short_and_not_too_many() -> None:
+def test_plan_steps_are_limited_in_length_and_number() -> None:
     read = steps("## Steps\n" + "".join(f"{n}. {'x' * 1_000}\n" for n in range(1_000)))
     assert (len(read), len(read[0])) == (100, 400)
 
 
 @pytest.mark.parametrize(
-    ("lines", "told"),
+    ("lines", "expected"),
     [
         (["make", "", "  make test  "], ("make", "make test")),
         (["$ make", "all built", "% make test"], ("make", "make test")),
@@ -144,23 +144,23 @@ def test_steps_are_short_and_not_too_many() -> None:
         (['echo "never closed', *["make"] * 5_000], ()),
     ],
 )
-def test_a_block_holds_one_command_on_each_line(lines: list[str], told: tuple[str, ...]) -> None:
-    assert verify(in_block(*lines)) == told
+def test_verify_block_has_one_command_per_line(lines: list[str], expected: tuple[str, ...]) -> None:
+    assert verify(in_block(*lines)) == expected
 
 
-def test_at_most_twenty_commands_are_taken() -> None:
+def test_at_most_20_verify_commands_are_used() -> None:
     assert verify(in_block(*(f"make t{n}" for n in range(50)))) == tuple(
         f"make t{n}" for n in range(20)
     )
 
 
-def test_blocks_of_other_languages_hold_no_commands() -> None:
+def test_code_blocks_of_other_languages_hold_no_verify_commands() -> None:
     assert verify(in_block("print 1", tag="python")) == ()
     assert verify(in_block("make", tag="")) == ("make",)
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "expected"),
     [
         ("## Verification\nRun `make a`, then ``pytest -k 'a'``.", ("make a", "pytest -k 'a'")),
         ("## Verify\n`$ make test`", ("make test",)),
@@ -174,10 +174,10 @@ def test_blocks_of_other_languages_hold_no_commands() -> None:
         ("Run `make test`.", ()),
     ],
 )  # fmt: skip
-def test_code_spans_are_commands_where_nothing_better_is_told(
-    text: str, told: tuple[str, ...]
+def test_code_spans_are_verify_commands_when_there_is_no_block(
+    text: str, expected: tuple[str, ...]
 ) -> None:
-    assert verify(text) == told
+    assert verify(text) == expected
 
 
 WORDS = [
@@ -196,7 +196,7 @@ PIECES = st.sampled_from([*WORDS, "\n", "`", "\\", '"', "#", " ", "\0", "\ud800"
 
 
 @given(st.lists(PIECES | st.text(max_size=10), max_size=40).map("".join))
-def test_reading_never_fails_and_commands_stand_in_the_plan_as_they_are(text: str) -> None:
+def test_parsing_any_plan_never_fails_and_keeps_commands_verbatim(text: str) -> None:
     plan = read_plan(text)
     assert plan.text == text
     for command in plan.verify:
@@ -209,7 +209,7 @@ def test_reading_never_fails_and_commands_stand_in_the_plan_as_they_are(text: st
 @pytest.mark.parametrize(
     "piece", ["`", "1. a\n", "```sh\n", "**", "## Steps\n- ", "'", "<<A\n", "# "]
 )
-def test_huge_plans_are_read_at_once(piece: str) -> None:
+def test_huge_plans_are_parsed_with_at_most_20_commands(piece: str) -> None:
     text = "## Verify\n```\n" + piece * 20_000
     assert read_plan(text).text == text
     text = "## Verify\n" + piece * 20_000

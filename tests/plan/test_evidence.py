@@ -12,7 +12,7 @@ from dirge_py.types.events import EvidenceTaken
 from tests.support.plan_evidence import record_command
 
 
-def test_each_entry_gets_an_id_of_its_own_also_after_a_restart() -> None:
+def test_evidence_ids_stay_unique_after_restart() -> None:
     ledger = EvidenceLedger()
     record_command(ledger, "make")
     record_command(ledger, "make")
@@ -22,7 +22,7 @@ def test_each_entry_gets_an_id_of_its_own_also_after_a_restart() -> None:
     assert [item.id for item in again.items] == ["E1", "E2", "E3"]
 
 
-def test_entries_are_found_by_phase_and_step() -> None:
+def test_evidence_is_found_by_phase_and_step() -> None:
     ledger = EvidenceLedger()
     record_command(ledger, "make", phase="implement")
     record_command(ledger, "make test", step=2)
@@ -30,7 +30,7 @@ def test_entries_are_found_by_phase_and_step() -> None:
     assert ledger.of("review", 1) == ()
 
 
-def test_an_entry_is_told_as_it_was_taken() -> None:
+def test_evidence_event_matches_ledger_entry() -> None:
     taken = record_command(EvidenceLedger(), "make", code=2)
     assert taken.event == EvidenceTaken(
         id="E1",
@@ -64,13 +64,13 @@ GOOD = asdict(record_command(EvidenceLedger(), "make"))
         {"more": 1},
     ],
 )
-def test_a_damaged_entry_is_left_out(damage: dict[str, object]) -> None:
+def test_damaged_ledger_entry_is_left_out(damage: dict[str, object]) -> None:
     stored = [GOOD | damage, GOOD]
     assert EvidenceLedger.load(stored).stored() == [GOOD]
 
 
 @given(st.recursive(st.none() | st.text(), st.lists, max_leaves=4) | st.just({"id": 1}))
-def test_whatever_was_stored_is_loaded_without_an_error(stored: object) -> None:
+def test_any_stored_value_is_loaded_as_ledger_without_error(stored: object) -> None:
     assert EvidenceLedger.load(stored).items == ()
 
 
@@ -84,11 +84,11 @@ def test_whatever_was_stored_is_loaded_without_an_error(stored: object) -> None:
         ({"outcome": "denied"}, False),
     ],
 )
-def test_only_exit_code_0_is_a_pass(changes: dict[str, object], has_passed: bool) -> None:
+def test_only_exit_code_0_counts_as_passed(changes: dict[str, object], has_passed: bool) -> None:
     assert Evidence(**(GOOD | changes)).has_passed is has_passed
 
 
-def test_an_end_is_told_with_its_exit_code_or_what_happened_instead() -> None:
+def test_describe_ending_shows_exit_code_or_outcome() -> None:
     ledger = EvidenceLedger()
     assert describe_ending(record_command(ledger, "make", code=2)) == "`make` (E1): exit code 2"
     assert (
@@ -97,6 +97,6 @@ def test_an_end_is_told_with_its_exit_code_or_what_happened_instead() -> None:
     )
 
 
-def test_a_command_cannot_end_its_own_code_span() -> None:
+def test_command_cannot_end_its_own_code_span() -> None:
     assert code_span("echo `date`\n  now") == "`` echo `date` now ``"
     assert len(code_span("x" * 1_000)) < 210

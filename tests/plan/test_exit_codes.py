@@ -50,12 +50,12 @@ TELLING = [
 
 
 @pytest.mark.parametrize("command", HIDING, ids=lambda command: command[:40])
-def test_a_command_line_that_ends_well_although_a_check_failed_is_found(command: str) -> None:
+def test_command_line_that_can_hide_a_failed_check_is_detected(command: str) -> None:
     assert hides_failures(command)
 
 
 @pytest.mark.parametrize("command", TELLING)
-def test_a_command_line_that_fails_with_its_check_is_left_alone(command: str) -> None:
+def test_command_line_that_fails_with_its_check_is_accepted(command: str) -> None:
     assert not hides_failures(command)
 
 
@@ -63,10 +63,10 @@ ODD = st.sampled_from(["make", "|", "||", "<<a", "'", '"', "$(", ")", "\n", " ",
 
 
 @given(st.lists(ODD).map(" ".join))
-def test_no_command_line_is_too_odd_to_look_at(command: str) -> None:
+def test_hides_failures_accepts_any_command_line(command: str) -> None:
     assert isinstance(hides_failures(command), bool)
 
 
 @given(st.lists(st.sampled_from(["make", "cd app", "./check 'a b'", "x=1"]), min_size=1))
-def test_an_alternative_that_succeeds_hides_whatever_was_before_it(commands: list[str]) -> None:
+def test_or_true_at_end_hides_failures_of_all_commands_before(commands: list[str]) -> None:
     assert hides_failures(" && ".join(commands) + " || true")

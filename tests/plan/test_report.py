@@ -7,11 +7,11 @@ from tests.support.plan_evidence import record_command
 
 
 def report(judgement: CheckedVerdict, ledger: EvidenceLedger, **changes: str) -> str:
-    told = {"request": "Add dates", "ended": "It is over.", "tree": "now"} | changes
-    return final_report(judgement, ledger, notes=(), **told)
+    texts = {"request": "Add dates", "ended": "It is over.", "tree": "now"} | changes
+    return final_report(judgement, ledger, notes=(), **texts)
 
 
-def test_what_is_verified_what_is_not_and_what_cannot_be_are_told_apart() -> None:
+def test_report_separates_verified_not_verified_and_unverifiable_requirements() -> None:
     ledger = EvidenceLedger()
     record_command(ledger, "make test")
     record_command(ledger, "make lint", code=2)
@@ -69,14 +69,14 @@ Not verified: the cycles are used up.
     )
 
 
-def test_what_the_review_asks_for_is_told_point_by_point() -> None:
+def test_report_lists_missing_work_point_by_point() -> None:
     text = report(CheckedVerdict(is_approved=False, missing="- one\n\n* two"), EvidenceLedger())
     assert "### Not verified\n\n- Missing: one\n- Missing: two" in text
     unread = CheckedVerdict(is_approved=False, has_verdict=False, problem="there is no block")
     assert "- There is no verdict: there is no block." in report(unread, EvidenceLedger())
 
 
-def test_without_findings_only_what_was_run_is_told() -> None:
+def test_report_without_review_findings_lists_only_commands_run() -> None:
     empty = CheckedVerdict(is_approved=False)
     ledger = EvidenceLedger()
     record_command(ledger, "make", phase="implement")
@@ -89,7 +89,7 @@ def test_without_findings_only_what_was_run_is_told() -> None:
     assert report(empty, EvidenceLedger()) == "**Plan:** Add dates\n\nIt is over."
 
 
-def test_files_that_changed_since_the_review_are_named() -> None:
+def test_report_says_when_files_changed_since_review() -> None:
     ledger = EvidenceLedger()
     record_command(ledger, "make test")
     item = ChecklistItem(requirement="it adds", status="verified", evidence=("E1",))
@@ -102,7 +102,7 @@ def test_files_that_changed_since_the_review_are_named() -> None:
     assert "on unknown files" in report(judgement, ledger, tree="")
 
 
-def test_long_reports_are_cut() -> None:
+def test_long_reports_are_truncated() -> None:
     findings = tuple((f"requirement {n} " * 100, "x" * 10_000) for n in range(1_000))
     text = report(CheckedVerdict(is_approved=True, verified=findings), EvidenceLedger())
     assert len(text) < 30_000

@@ -62,7 +62,7 @@ class Kills:
     """Copies of the state at these moments, as a kill would leave it."""
 
     def __init__(self, project: PlanProject, folder: Path) -> None:
-        self._room = project
+        self._plan_project = project
         self._folder = folder
         self.names: list[str] = []
 
@@ -76,26 +76,26 @@ class Kills:
             self._keep(f"{state.phase} {state.cycle.step} {state.status}")
 
         conversation.session.metadata.put = put_and_keep  # type: ignore[method-assign]
-        conversation.subscribe(self._hear)
+        conversation.subscribe(self._on_event)
 
-    def _hear(self, event: LoopEvent) -> None:
-        # The second cycle goes as the first one does.
+    def _on_event(self, event: LoopEvent) -> None:
+        # The second cycle is like the first one.
         if isinstance(event, MessageEnd) and len(self.names) < _OF_ONE_CYCLE:
             self._keep(type(event.message).__name__)
 
     def _keep(self, name: str) -> None:
         place = self._folder / str(len(self.names))
-        for source in (self._room.state_dir, self._room.folder):
+        for source in (self._plan_project.state_dir, self._plan_project.folder):
             shutil.copytree(source, place / source.name)
         self.names.append(name)
 
     def back_to(self, number: int) -> None:
-        for target in (self._room.state_dir, self._room.folder):
+        for target in (self._plan_project.state_dir, self._plan_project.folder):
             shutil.rmtree(target)
             shutil.copytree(self._folder / str(number) / target.name, target)
 
 
-async def test_a_plan_that_was_killed_anywhere_comes_to_the_same_end(
+async def test_plan_killed_at_any_point_can_be_resumed_to_same_result(
     project: PlanProject, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     project.model = Worker(project.folder)  # type: ignore[assignment]

@@ -29,7 +29,7 @@ def _allowed(project: PlanProject) -> None:
     project.user.answer = PermissionAnswer(effect="allow")
 
 
-async def test_a_request_goes_through_its_four_phases(project: PlanProject) -> None:
+async def test_plan_request_goes_through_four_phases(project: PlanProject) -> None:
     project.will_look()
     project.will_write("yes")
     project.will_review(verdict())
@@ -54,7 +54,9 @@ async def test_a_request_goes_through_its_four_phases(project: PlanProject) -> N
     )
 
 
-async def test_what_a_review_finds_missing_goes_back_to_be_done(project: PlanProject) -> None:
+async def test_missing_work_found_by_review_is_implemented_in_next_cycle(
+    project: PlanProject,
+) -> None:
     project.will_look()
     project.will_write("no")
     project.will_review(verdict("NEEDS_FIX", missing=["answer.txt says no"], status="not_verified"))
@@ -75,7 +77,7 @@ async def test_what_a_review_finds_missing_goes_back_to_be_done(project: PlanPro
     assert "answer.txt says no" in retries[1]
 
 
-async def test_case_123_a_plan_that_is_never_approved_has_three_tries(project: PlanProject) -> None:
+async def test_case_123_plan_that_is_never_approved_has_three_cycles(project: PlanProject) -> None:
     project.will_look()
     for _ in range(3):
         project.will_write("no")
@@ -92,7 +94,7 @@ async def test_case_123_a_plan_that_is_never_approved_has_three_tries(project: P
     assert project.model.is_spent
 
 
-async def test_a_claim_that_nothing_showed_is_asked_about_and_then_not_believed(
+async def test_verdict_without_evidence_is_asked_again_and_then_not_verified(
     project: PlanProject,
 ) -> None:
     project.configure("[plan]\nmax_review_cycles = 0\n")
@@ -107,7 +109,7 @@ async def test_a_claim_that_nothing_showed_is_asked_about_and_then_not_believed(
     assert project.model.is_spent
 
 
-async def test_a_verdict_that_cannot_be_read_is_asked_for_once_more(project: PlanProject) -> None:
+async def test_unreadable_verdict_is_asked_for_again(project: PlanProject) -> None:
     project.will_look()
     project.will_write("yes")
     project.will_review("All DONE, trust me.")
@@ -126,7 +128,7 @@ BARE = (
 )
 
 
-async def test_a_service_that_can_is_asked_to_hold_the_verdict_to_its_schema(
+async def test_repeated_verdict_request_uses_response_schema(
     project: PlanProject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     project.will_look()
@@ -154,7 +156,7 @@ async def test_a_service_that_can_is_asked_to_hold_the_verdict_to_its_schema(
     assert last.schema["properties"]["verdict"]["enum"] == ["DONE", "NEEDS_FIX"]
 
 
-async def test_p5_the_reviewer_is_given_the_request_and_nothing_of_the_session(
+async def test_p5_reviewer_gets_request_and_plan_but_no_session_messages(
     project: PlanProject,
 ) -> None:
     project.model.will_say("Hello.")
@@ -172,7 +174,7 @@ async def test_p5_the_reviewer_is_given_the_request_and_nothing_of_the_session(
     assert "xyzzy" not in asked
 
 
-async def test_the_planner_hears_the_findings_and_the_explorer_the_session(
+async def test_planner_gets_findings_and_explorer_gets_session_messages(
     project: PlanProject,
 ) -> None:
     project.model.will_say("Hello.")
@@ -191,7 +193,7 @@ async def test_the_planner_hears_the_findings_and_the_explorer_the_session(
 
 @pytest.mark.parametrize("blank", ["", "  \n"])
 @pytest.mark.parametrize("phase", ["explore", "plan"])
-async def test_case_126_nothing_to_go_on_with_ends_the_plan(
+async def test_case_126_empty_output_of_explore_or_plan_phase_ends_plan(
     project: PlanProject, phase: str, blank: str
 ) -> None:
     if phase == "plan":
@@ -207,7 +209,7 @@ async def test_case_126_nothing_to_go_on_with_ends_the_plan(
     assert project.model.is_spent
 
 
-async def test_case_127_an_interrupted_exploration_is_followed_by_nothing(
+async def test_case_127_interrupted_exploration_stops_plan_without_next_phase(
     project: PlanProject,
 ) -> None:
     async with project.open() as conversation:
@@ -227,7 +229,9 @@ async def test_case_127_an_interrupted_exploration_is_followed_by_nothing(
         assert stored_plan(conversation).status == "stopped"
 
 
-async def test_p2_an_interrupted_implementation_is_not_reviewed_later(project: PlanProject) -> None:
+async def test_p2_interrupted_implementation_is_not_reviewed_by_other_runs(
+    project: PlanProject,
+) -> None:
     project.will_look()
 
     async with project.open() as conversation:
@@ -254,7 +258,7 @@ async def test_p2_an_interrupted_implementation_is_not_reviewed_later(project: P
     assert project.model.is_spent
 
 
-async def test_while_a_plan_goes_on_nobody_else_starts_a_run(project: PlanProject) -> None:
+async def test_send_is_refused_while_plan_is_running(project: PlanProject) -> None:
     refused: list[str] = []
 
     async with project.open() as conversation:
@@ -275,7 +279,7 @@ async def test_while_a_plan_goes_on_nobody_else_starts_a_run(project: PlanProjec
     assert "and say please" in prompts, "it enters the next ordinary turn"
 
 
-async def test_a_plan_can_be_edited_planned_anew_and_then_accepted(project: PlanProject) -> None:
+async def test_plan_can_be_revised_edited_and_then_accepted(project: PlanProject) -> None:
     project.will_look()
     project.model.will_say(PLAN.replace("Answer yes", "Second plan"))
     project.will_write("yes")
@@ -296,7 +300,7 @@ async def test_a_plan_can_be_edited_planned_anew_and_then_accepted(project: Plan
     assert "Edited plan" in prompt
 
 
-async def test_a_plan_that_nobody_accepts_waits_also_for_the_next_start(
+async def test_plan_not_accepted_waits_until_after_restart(
     project: PlanProject,
 ) -> None:
     project.will_look()
@@ -317,7 +321,7 @@ async def test_a_plan_that_nobody_accepts_waits_also_for_the_next_start(
     assert project.model.is_spent
 
 
-async def test_accepting_allows_the_verifications_and_nothing_else(project: PlanProject) -> None:
+async def test_accepting_plan_grants_only_its_verify_commands(project: PlanProject) -> None:
     project.user.answer = PermissionAnswer(effect="deny")
     project.will_look()
     project.model.will_call_all(
@@ -340,7 +344,7 @@ async def test_accepting_allows_the_verifications_and_nothing_else(project: Plan
     assert result.outcome == Done()
 
 
-async def test_a_fork_reports_what_it_says_and_what_it_costs(project: PlanProject) -> None:
+async def test_phase_forks_emit_their_events_with_phase_and_step(project: PlanProject) -> None:
     project.will_look()
     project.approver.answers = [Reject()]
 

@@ -40,7 +40,7 @@ class Stopped:
     def __init__(
         self, project: PlanProject, conversation: Conversation, place: str, how: str
     ) -> None:
-        self._room = project
+        self._plan_project = project
         self._conversation = conversation
         self._how = how
         self._is_over = False
@@ -49,7 +49,7 @@ class Stopped:
         self._closing: asyncio.Task[None] | None = None
 
     def _script(self, place: str) -> None:
-        project = self._room
+        project = self._plan_project
 
         def at(name: str) -> Gate | None:
             return self._stop if name == place else None
@@ -97,7 +97,7 @@ class Stopped:
         else:
             self._closing = asyncio.get_running_loop().create_task(self._conversation.close())
 
-    async def to_its_end(self) -> object:
+    async def wait_for_outcome(self) -> object:
         try:
             return (await self.task).outcome
         except asyncio.CancelledError:
@@ -117,11 +117,11 @@ class Stopped:
         *(("close", place) for place in ("plan", "question", "implement", "review")),
     ],
 )
-async def test_nothing_of_a_plan_goes_on_after_it_was_stopped(
+async def test_stopped_plan_leaves_nothing_running_in_any_phase(
     project: PlanProject, tmp_path: Path, how: str, place: str
 ) -> None:
     async with project.open() as conversation:
-        outcome = await Stopped(project, conversation, place, how).to_its_end()
+        outcome = await Stopped(project, conversation, place, how).wait_for_outcome()
 
         assert (
             outcome
@@ -142,7 +142,9 @@ async def test_nothing_of_a_plan_goes_on_after_it_was_stopped(
         assert delivered != bool(conversation.queued())
 
 
-async def test_a_plan_is_alone_in_its_conversation(project: PlanProject) -> None:
+async def test_other_plans_and_moves_are_refused_while_plan_is_running(
+    project: PlanProject,
+) -> None:
     refused: list[str] = []
 
     async def intrude() -> None:
@@ -173,7 +175,7 @@ async def _refused(conversation: Conversation, project: PlanProject) -> None:
     assert conversation.exclusive_owner is None
 
 
-async def test_a_comment_outlives_the_planning_that_it_led_to(project: PlanProject) -> None:
+async def test_revision_comment_is_kept_when_planning_is_interrupted(project: PlanProject) -> None:
     async with project.open() as conversation:
 
         async def interrupt() -> None:
@@ -207,7 +209,7 @@ def register(dirge):
 """
 
 
-async def test_a_prompt_that_was_held_back_has_begun_nothing(project: PlanProject) -> None:
+async def test_implement_prompt_refused_by_hook_leaves_plan_not_begun(project: PlanProject) -> None:
     project.plugin(HOLDS_BACK)
     project.will_look()
 
@@ -228,7 +230,9 @@ async def test_a_prompt_that_was_held_back_has_begun_nothing(project: PlanProjec
         assert REQUEST in str(conversation.messages[0])
 
 
-async def test_the_limits_hold_for_all_runs_together_and_within_forks(project: PlanProject) -> None:
+async def test_plan_limits_apply_to_all_runs_together_and_within_forks(
+    project: PlanProject,
+) -> None:
     project.configure("[limits]\ntokens = 100\n")
     half = Usage(input=50, output=10)
     project.model.will_say("Findings.", usage=half)
@@ -241,7 +245,7 @@ async def test_the_limits_hold_for_all_runs_together_and_within_forks(project: P
     assert project.model.is_spent
 
 
-async def test_a_person_who_thinks_about_a_plan_uses_up_none_of_its_time() -> None:
+async def test_time_limit_of_plan_is_paused_while_user_decides() -> None:
     ended = asyncio.Event()
     allowance = PlanBudget(LimitsTable(time_s=0.01), stop=ended.set)
 

@@ -21,7 +21,7 @@ from dirge_py.plan.phases import fill_template
         ("", ""),
     ],
 )
-def test_values_go_into_their_places_and_everything_else_stays(template: str, filled: str) -> None:
+def test_fill_template_replaces_known_placeholders_only(template: str, filled: str) -> None:
     values = {"REQUEST": "add caching, then {{FINDINGS}}", "FINDINGS": "<found>"}
     assert fill_template(template, values) == filled
 
@@ -30,8 +30,8 @@ PIECES = st.lists(st.sampled_from(["{{A}}", "{{B}}", "{{", "}}", "A", "B", "{", 
 
 
 @given(PIECES.map("".join), PIECES.map("".join), PIECES.map("".join))
-def test_what_a_value_holds_is_never_looked_at_again(template: str, one: str, two: str) -> None:
-    # Values that hold no places give the same text, with these in the places of those.
+def test_placeholders_inside_values_are_not_replaced(template: str, one: str, two: str) -> None:
+    # Markers without placeholders give the same text once they are replaced by the values.
     marked = fill_template(template, {"A": "\x01", "B": "\x02"})
     assert fill_template(template, {"A": one, "B": two}) == "".join(
         {"\x01": one, "\x02": two}.get(char, char) for char in marked

@@ -30,7 +30,7 @@ def is_done(text: str) -> bool:
     return isinstance(verdict, ReviewVerdict) and verdict.is_done
 
 
-def test_a_plain_verdict_is_read_behind_its_reasons() -> None:
+def test_verdict_block_after_prose_is_parsed() -> None:
     assert parse_verdict("All of it works.\n\n" + block(done()) + "\n \n") == ReviewVerdict(
         is_done=True, checklist=(ITEM,)
     )
@@ -51,7 +51,7 @@ def test_a_plain_verdict_is_read_behind_its_reasons() -> None:
         (7, "7"),
     ],
 )
-def test_what_is_missing_is_told_as_text(missing: Any, expected: str) -> None:
+def test_missing_work_of_verdict_is_converted_to_text(missing: Any, expected: str) -> None:
     verdict = parse_verdict(block(fix(missing)))
     assert isinstance(verdict, ReviewVerdict)
     assert (verdict.is_done, verdict.missing) == (False, expected)
@@ -117,13 +117,13 @@ FORMS = {
 
 
 @pytest.mark.parametrize("text", FORMS.values(), ids=FORMS.keys())
-def test_what_is_not_one_whole_block_at_the_end_is_no_verdict(text: str) -> None:
+def test_text_without_complete_verdict_block_at_end_is_rejected(text: str) -> None:
     problem = parse_verdict(text)
     assert isinstance(problem, str)
     assert problem and not problem.endswith(".")
 
 
-def test_of_two_blocks_the_last_counts_and_done_needs_them_to_agree() -> None:
+def test_last_verdict_block_counts_and_done_requires_all_blocks_to_agree() -> None:
     verdict = parse_verdict(block(done()) + "\n" + block(fix()))
     assert isinstance(verdict, ReviewVerdict)
     assert (verdict.is_done, verdict.missing) == (False, "two cases")
@@ -131,7 +131,7 @@ def test_of_two_blocks_the_last_counts_and_done_needs_them_to_agree() -> None:
     assert is_done(block({"name": "a package"}) + "\n" + block(done()))
 
 
-def test_backticks_within_strings_do_not_end_the_block() -> None:
+def test_backticks_in_strings_do_not_end_verdict_block() -> None:
     words = "fence ```json\n{}\n``` and ```"
     verdict = parse_verdict(block(fix(words)))
     assert isinstance(verdict, ReviewVerdict)
@@ -139,19 +139,19 @@ def test_backticks_within_strings_do_not_end_the_block() -> None:
     assert is_done("````json\n" + json.dumps(done()) + "\n````")
 
 
-def test_line_ends_and_lone_surrogates_do_no_harm() -> None:
+def test_verdict_with_crlf_or_lone_surrogates_is_parsed() -> None:
     assert is_done(block(done()).replace("\n", "\r\n"))
     verdict = parse_verdict('```json\n{"verdict": "NEEDS_FIX", "missing": "\ud800"}\n```')
     assert verdict == ReviewVerdict(is_done=False, is_itemised=False, missing="\ud800")
 
 
-def test_nesting_as_deep_as_can_be_read_raises_nothing() -> None:
+def test_deeply_nested_verdict_raises_no_error() -> None:
     for depth in range(100, 1_100, 7):
         nested = "[" * depth + "]" * depth
         assert not is_done('```json\n{"verdict": "DONE", "missing": ' + nested + "}\n```")
 
 
-def test_a_checklist_in_plain_text_has_an_item_on_each_line() -> None:
+def test_plain_text_checklist_has_one_item_per_line() -> None:
     verdict = parse_verdict(block(done(checklist="- one\n\n2. two\n- [ ] three\n✅ four")))
     assert verdict == ReviewVerdict(
         is_done=True,
@@ -167,19 +167,19 @@ def test_a_checklist_in_plain_text_has_an_item_on_each_line() -> None:
     assert same == verdict
 
 
-def test_a_checklist_of_a_verdict_that_is_not_done_claims_nothing_by_itself() -> None:
+def test_unmarked_checklist_lines_of_needs_fix_are_not_verified() -> None:
     verdict = parse_verdict(block(fix() | {"checklist": "one\n[x] two"}))
     assert isinstance(verdict, ReviewVerdict)
     assert [item.status for item in verdict.checklist] == ["not_verified", "verified"]
 
 
-def test_an_item_without_evidence_among_others_is_kept_as_not_verified() -> None:
+def test_checklist_item_without_evidence_is_not_verified() -> None:
     verdict = parse_verdict(block(done(checklist=[*CHECKLIST, "and subtracts"])))
     assert isinstance(verdict, ReviewVerdict)
     assert [item.status for item in verdict.checklist] == ["verified", "not_verified"]
 
 
-def test_of_a_verdict_that_is_not_done_odd_items_are_read_as_not_verified() -> None:
+def test_malformed_checklist_items_of_needs_fix_are_not_verified() -> None:
     entries = [{"requirement": "a", "status": "ok", "evidence": ["x", 1]}, {"status": "verified"}]
     verdict = parse_verdict(block(fix() | {"checklist": entries}))
     assert isinstance(verdict, ReviewVerdict)
@@ -194,7 +194,7 @@ PIECES = st.sampled_from(
 
 
 @given(st.lists(PIECES | st.text(max_size=20), max_size=12).map("".join))
-def test_a_text_that_does_not_end_with_a_block_that_says_done_is_never_done(text: str) -> None:
+def test_text_is_done_only_if_it_ends_with_done_block(text: str) -> None:
     if is_done(text):
         body = text.rstrip().rpartition("```json\n")[2]
         assert text.rstrip().endswith("```")
@@ -202,6 +202,6 @@ def test_a_text_that_does_not_end_with_a_block_that_says_done_is_never_done(text
 
 
 @given(st.recursive(st.none() | st.booleans() | st.integers() | st.text(), st.lists, max_leaves=5))
-def test_whatever_is_missing_of_a_done_it_is_done_only_if_that_is_nothing(missing: Any) -> None:
+def test_done_with_any_missing_value_is_done_only_if_value_is_empty(missing: Any) -> None:
     if is_done(block(done(missing=missing))):
         assert missing is None or not "".join(missing).strip()

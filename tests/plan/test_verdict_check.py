@@ -23,18 +23,18 @@ def text(*lines: str, is_done: bool = True) -> ReviewVerdict:
     return ReviewVerdict(is_done=is_done, checklist=items, is_itemised=False)
 
 
-def judged(
+def checked_verdict(
     verdict: ReviewVerdict | str, ledger: EvidenceLedger, tree: str = "now"
 ) -> CheckedVerdict:
     return check_verdict(verdict, ledger, tree=tree, step=1)
 
 
-def test_done_is_believed_with_a_check_that_passed_for_every_requirement() -> None:
+def test_done_with_passed_check_for_every_requirement_is_approved() -> None:
     ledger = EvidenceLedger()
     record_command(ledger, "make test")
     record_command(ledger, "grep -q ISO README.md", is_look=True)
     verdict = done(item("make test"), item("E2", requirement="the README tells it"))
-    assert judged(verdict, ledger) == CheckedVerdict(
+    assert checked_verdict(verdict, ledger) == CheckedVerdict(
         is_approved=True,
         verified=(
             ("it adds", "`make test` (E1): exit code 0"),
@@ -43,10 +43,10 @@ def test_done_is_believed_with_a_check_that_passed_for_every_requirement() -> No
     )
 
 
-def test_no_verdict_is_no_approval() -> None:
+def test_unreadable_verdict_is_not_approved() -> None:
     ledger = EvidenceLedger()
     record_command(ledger, "make test")
-    assert judged("there is no block", ledger) == CheckedVerdict(
+    assert checked_verdict("there is no block", ledger) == CheckedVerdict(
         is_approved=False, has_verdict=False, problem="there is no block"
     )
 
@@ -67,10 +67,10 @@ def test_no_verdict_is_no_approval() -> None:
         "`make test` and it passed",
     ],
 )
-def test_a_command_may_be_named_in_other_words(citation: str) -> None:
+def test_citation_may_name_command_in_other_words(citation: str) -> None:
     ledger = EvidenceLedger()
     record_command(ledger, "make  test")
-    assert judged(done(item(citation)), ledger).is_approved
+    assert checked_verdict(done(item(citation)), ledger).is_approved
 
 
 @pytest.mark.parametrize(
@@ -89,49 +89,49 @@ def test_a_command_may_be_named_in_other_words(citation: str) -> None:
         "",
     ],
 )
-def test_a_command_that_was_not_run_is_no_evidence(citation: str) -> None:
+def test_citation_of_command_that_did_not_run_is_no_evidence(citation: str) -> None:
     ledger = EvidenceLedger()
     record_command(ledger, "make test")
-    judgement = judged(done(item(citation)), ledger)
+    judgement = checked_verdict(done(item(citation)), ledger)
     assert not judgement.is_approved
     assert [requirement for requirement, _ in judgement.not_verified] == ["it adds"]
 
 
-def test_what_failed_and_passed_later_has_passed_and_not_the_other_way_round() -> None:
+def test_last_run_of_command_decides_whether_it_passed() -> None:
     ledger = EvidenceLedger()
     record_command(ledger, "make test", code=2)
     record_command(ledger, "make test")
-    assert judged(done(item("E1")), ledger).is_approved
+    assert checked_verdict(done(item("E1")), ledger).is_approved
     record_command(ledger, "make test", code=2)
-    judgement = judged(done(item("E2")), ledger)
+    judgement = checked_verdict(done(item("E2")), ledger)
     assert judgement.not_verified == (("it adds", "`make test` (E3): exit code 2"),)
     assert not judgement.is_approved
 
 
-def test_a_fragment_of_several_commands_counts_only_if_all_of_them_passed() -> None:
+def test_citation_matching_several_commands_requires_all_to_pass() -> None:
     ledger = EvidenceLedger()
     record_command(ledger, "pytest tests/a", code=1)
     record_command(ledger, "pytest tests/b")
-    assert not judged(done(item("pytest")), ledger).is_approved
-    assert judged(done(item("pytest tests/b")), ledger).is_approved
+    assert not checked_verdict(done(item("pytest")), ledger).is_approved
+    assert checked_verdict(done(item("pytest tests/b")), ledger).is_approved
 
 
-def test_one_citation_that_failed_outweighs_others_that_passed() -> None:
+def test_one_failed_citation_outweighs_passed_citations() -> None:
     ledger = EvidenceLedger()
     record_command(ledger, "make lint", code=1)
     record_command(ledger, "make test")
-    assert not judged(done(item("make test", "make lint")), ledger).is_approved
-    assert judged(done(item("make test", "12 passed")), ledger).is_approved
+    assert not checked_verdict(done(item("make test", "make lint")), ledger).is_approved
+    assert checked_verdict(done(item("make test", "12 passed")), ledger).is_approved
 
 
-def test_evidence_of_others_or_about_other_files_counts_for_nothing() -> None:
+def test_evidence_of_other_phases_reviews_or_file_states_does_not_count() -> None:
     ledger = EvidenceLedger()
     record_command(ledger, "make a", phase="implement")
     record_command(ledger, "make b", step=2)
     record_command(ledger, "make c", tree="before")
     record_command(ledger, "make d", tree="")
     names = ["make a", "make b", "make c", "make d"]
-    judgement = judged(done(*(item(name, requirement=name) for name in names)), ledger)
+    judgement = checked_verdict(done(*(item(name, requirement=name) for name in names)), ledger)
     assert not judgement.is_approved
     assert [why.partition(", but ")[2] for _, why in judgement.not_verified] == [
         "only the implementation ran it",
@@ -141,59 +141,59 @@ def test_evidence_of_others_or_about_other_files_counts_for_nothing() -> None:
     ]
 
 
-def test_what_the_implementation_ran_counts_once_the_review_has_run_it_too() -> None:
+def test_command_of_implementation_counts_after_review_runs_it() -> None:
     ledger = EvidenceLedger()
     record_command(ledger, "make test", phase="implement")
     record_command(ledger, "make test")
-    assert judged(done(item("E1")), ledger).is_approved
+    assert checked_verdict(done(item("E1")), ledger).is_approved
 
 
-def test_nothing_is_believed_about_files_that_cannot_be_read() -> None:
+def test_verdict_on_unreadable_files_is_not_approved() -> None:
     ledger = EvidenceLedger()
     record_command(ledger, "make test", tree="")
-    judgement = judged(done(item("make test")), ledger, tree="")
+    judgement = checked_verdict(done(item("make test")), ledger, tree="")
     assert not judgement.is_approved
     assert "cannot be read" in judgement.problem
 
 
 @pytest.mark.parametrize("outcome", ["denied", "timeout", "stopped"])
-def test_what_could_not_run_to_its_end_cannot_be_verified_here(outcome: str) -> None:
+def test_denied_or_stopped_command_makes_requirement_unverifiable(outcome: str) -> None:
     ledger = EvidenceLedger()
     record_command(ledger, "make test", outcome=outcome)  # type: ignore[arg-type]
     record_command(ledger, "make lint")
     for verdict in (done(item("make test")), text("it adds: `make test`"), text("it adds")):
-        judgement = judged(verdict, ledger)
+        judgement = checked_verdict(verdict, ledger)
         assert not judgement.is_approved
         assert [requirement[:7] for requirement, _ in judgement.cannot] == ["it adds"]
 
 
 @pytest.mark.parametrize("verdict", [done(item("ls src")), text("it adds"), text("`ls src`")])
-def test_looking_proves_nothing(verdict: ReviewVerdict) -> None:
+def test_read_only_command_is_no_evidence(verdict: ReviewVerdict) -> None:
     ledger = EvidenceLedger()
     record_command(ledger, "ls src", is_look=True)
-    judgement = judged(verdict, ledger)
+    judgement = checked_verdict(verdict, ledger)
     assert not judgement.is_approved
     assert "more than read" in judgement.problem
 
 
 @pytest.mark.parametrize("command", ["pytest | tail -5", "make test || true", "pytest; echo ok"])
-def test_an_exit_code_that_hides_failures_proves_nothing(command: str) -> None:
+def test_command_that_hides_failures_is_no_evidence(command: str) -> None:
     ledger = EvidenceLedger()
     record_command(ledger, command)
-    assert not judged(done(item("E1")), ledger).is_approved
-    assert not judged(text("it adds"), ledger).is_approved
+    assert not checked_verdict(done(item("E1")), ledger).is_approved
+    assert not checked_verdict(text("it adds"), ledger).is_approved
     record_command(ledger, "make check")
-    assert judged(text("it adds"), ledger).is_approved
+    assert checked_verdict(text("it adds"), ledger).is_approved
 
 
-def test_items_that_the_reviewer_has_not_verified_are_not() -> None:
+def test_checklist_items_not_verified_by_reviewer_are_not_approved() -> None:
     ledger = EvidenceLedger()
     record_command(ledger, "make test")
     doubtful = ChecklistItem(
         requirement="b", status="not_verified", evidence=("make test",), note="no time"
     )
     closed = ChecklistItem(requirement="c", status="cannot_verify", note="no network")
-    judgement = judged(done(item("make test"), doubtful, closed), ledger)
+    judgement = checked_verdict(done(item("make test"), doubtful, closed), ledger)
     assert judgement == CheckedVerdict(
         is_approved=False,
         verified=(("it adds", "`make test` (E1): exit code 0"),),
@@ -203,23 +203,26 @@ def test_items_that_the_reviewer_has_not_verified_are_not() -> None:
     )
 
 
-def test_needs_fix_is_believed_as_it_is() -> None:
+def test_needs_fix_verdict_is_accepted_as_is() -> None:
     ledger = EvidenceLedger()
     record_command(ledger, "make test")
     verdict = ReviewVerdict(is_done=False, checklist=(item("make test"),), missing="two cases")
-    assert judged(verdict, ledger) == CheckedVerdict(
+    assert checked_verdict(verdict, ledger) == CheckedVerdict(
         is_approved=False,
         verified=(("it adds", "`make test` (E1): exit code 0"),),
         missing="two cases",
     )
-    assert "names nothing that is missing" in judged(ReviewVerdict(is_done=False), ledger).problem
+    assert (
+        "names nothing that is missing"
+        in checked_verdict(ReviewVerdict(is_done=False), ledger).problem
+    )
 
 
-def test_done_needs_a_checklist_and_nothing_missing_whoever_made_the_verdict() -> None:
+def test_done_requires_checklist_and_nothing_missing() -> None:
     ledger = EvidenceLedger()
     record_command(ledger, "make test")
-    assert not judged(done(), ledger).is_approved
-    assert not judged(
+    assert not checked_verdict(done(), ledger).is_approved
+    assert not checked_verdict(
         ReviewVerdict(is_done=True, checklist=(item("make test"),), missing="a"), ledger
     ).is_approved
 
@@ -227,44 +230,46 @@ def test_done_needs_a_checklist_and_nothing_missing_whoever_made_the_verdict() -
 # -- checklists in plain text
 
 
-def test_a_plain_checklist_rests_on_all_checks_where_it_names_none() -> None:
+def test_plain_checklist_without_commands_requires_all_checks_to_pass() -> None:
     ledger = EvidenceLedger()
     record_command(ledger, "make lint", code=1)
     record_command(ledger, "make lint")
     record_command(ledger, "make test")
-    assert judged(text("it adds", "it subtracts"), ledger).is_approved
+    assert checked_verdict(text("it adds", "it subtracts"), ledger).is_approved
     record_command(ledger, "make bench", code=1)
-    judgement = judged(text("it adds"), ledger)
+    judgement = checked_verdict(text("it adds"), ledger)
     assert judgement.not_verified == (("it adds", "`make bench` (E4): exit code 1"),)
 
 
-def test_a_plain_checklist_that_names_commands_must_do_so_for_each_item() -> None:
+def test_plain_checklist_with_commands_must_name_one_for_each_item() -> None:
     ledger = EvidenceLedger()
     record_command(ledger, "make test")
-    assert judged(text("it adds: `make test`", "E1 shows that it subtracts"), ledger).is_approved
-    judgement = judged(text("it adds, make test passes", "it subtracts"), ledger)
+    assert checked_verdict(
+        text("it adds: `make test`", "E1 shows that it subtracts"), ledger
+    ).is_approved
+    judgement = checked_verdict(text("it adds, make test passes", "it subtracts"), ledger)
     assert [why for _, why in judgement.not_verified] == ["no command that was run is named for it"]
 
 
-def test_words_of_a_sentence_are_no_command() -> None:
+def test_words_of_sentence_in_checklist_are_not_read_as_command() -> None:
     ledger = EvidenceLedger()
     record_command(ledger, "make")
     record_command(ledger, "make test")
-    judgement = judged(
+    judgement = checked_verdict(
         text("`make test`", "it can make dates", "make test-data works", "make test all day"),
         ledger,
     )
     assert len(judgement.verified) == 1
 
 
-def test_the_plain_checklist_of_a_needs_fix_claims_nothing_by_itself() -> None:
+def test_plain_checklist_of_needs_fix_verifies_nothing() -> None:
     ledger = EvidenceLedger()
     record_command(ledger, "make test")
-    judgement = judged(text("it adds", is_done=False), ledger)
+    judgement = checked_verdict(text("it adds", is_done=False), ledger)
     assert judgement.verified == () and len(judgement.not_verified) == 1
 
 
-# -- whatever the ledger and the verdict are
+# -- any ledger and any verdict
 
 COMMANDS = ["make", "make test", "make test -B", "pytest | tail"]
 TAKEN = st.builds(
@@ -307,11 +312,11 @@ def counts(each: Evidence) -> bool:
 
 
 @given(st.lists(TAKEN, max_size=4), VERDICTS, st.sampled_from(["now", "now", ""]))
-def test_nothing_is_approved_without_a_check_of_this_review_that_passed_on_these_files(
+def test_approval_requires_passed_check_of_this_review_on_current_files(
     taken: list[dict[str, object]], verdict: ReviewVerdict, tree: str
 ) -> None:
     ledger = ledger_of(taken)
-    judgement = judged(verdict, ledger, tree)
+    judgement = checked_verdict(verdict, ledger, tree)
     if judgement.is_approved:
         assert tree and verdict.is_done and verdict.checklist and not verdict.missing
         assert any(counts(each) for each in ledger.items)
@@ -322,12 +327,12 @@ def test_nothing_is_approved_without_a_check_of_this_review_that_passed_on_these
 
 
 @given(st.lists(TAKEN, min_size=1, max_size=4), VERDICTS, st.data())
-def test_less_evidence_never_approves(
+def test_removing_evidence_never_leads_to_approval(
     taken: list[dict[str, object]], verdict: ReviewVerdict, data: st.DataObject
 ) -> None:
     """Removing a failed check would hide it, so only passed ones are removed.
 
-    A plain checklist is left out: where the only command it names is taken away, it names none.
+    Plain checklists are left out: without the only command it names, a checklist names none.
     """
     ledger = ledger_of(taken)
     verdict = ReviewVerdict(
@@ -336,12 +341,12 @@ def test_less_evidence_never_approves(
     passed = [each for each in ledger.items if each.has_passed]
     without = data.draw(st.sampled_from(passed)) if passed else None
     less = EvidenceLedger([each for each in ledger.items if each is not without])
-    if not judged(verdict, ledger).is_approved:
-        assert not judged(verdict, less).is_approved
+    if not checked_verdict(verdict, ledger).is_approved:
+        assert not checked_verdict(verdict, less).is_approved
 
 
 @given(st.lists(TAKEN, max_size=4), VERDICTS, ITEMS, st.sampled_from(["", "two cases"]))
-def test_more_requirements_or_something_missing_never_approve(
+def test_adding_requirements_or_missing_work_never_leads_to_approval(
     taken: list[dict[str, object]], verdict: ReviewVerdict, more: ChecklistItem, missing: str
 ) -> None:
     ledger = ledger_of(taken)
@@ -351,5 +356,5 @@ def test_more_requirements_or_something_missing_never_approve(
         is_itemised=verdict.is_itemised,
         missing=verdict.missing + missing,
     )
-    if missing or not judged(verdict, ledger).is_approved:
-        assert not judged(longer, ledger).is_approved
+    if missing or not checked_verdict(verdict, ledger).is_approved:
+        assert not checked_verdict(longer, ledger).is_approved

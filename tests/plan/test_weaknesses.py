@@ -26,7 +26,7 @@ def denials(project: PlanProject) -> list[PermissionAnswered]:
     return [e for e in events if isinstance(e, PermissionAnswered) and e.effect == "deny"]
 
 
-async def test_p1_each_phase_has_its_own_model_with_its_own_tools(project: PlanProject) -> None:
+async def test_p1_each_phase_uses_its_own_model_and_tools(project: PlanProject) -> None:
     other = '[providers.other]\ntype = "openai"\nmodel = "o1"\nbase_url = "http://127.0.0.1:9/v1"\n'
     project.configure(f'{other}[roles]\nexplore = "fake/gpt-4.1"\nreview = "other/o1:high"\n')
     project.will_look()
@@ -53,7 +53,7 @@ async def test_p1_each_phase_has_its_own_model_with_its_own_tools(project: PlanP
     ]
 
 
-async def test_p3_nobody_nudges_a_fork_that_has_given_its_report(project: PlanProject) -> None:
+async def test_p3_fork_that_gave_its_report_is_not_nudged(project: PlanProject) -> None:
     project.configure("[loop.gates]\nresume = 3\ntodo = 3\n")
     project.model.will_call("read", path="missing.txt").will_say("Findings, all the same.")
     project.model.will_say("   ")
@@ -65,7 +65,7 @@ async def test_p3_nobody_nudges_a_fork_that_has_given_its_report(project: PlanPr
     assert project.model.is_spent
 
 
-async def test_p4_what_overflows_is_no_finding(project: PlanProject) -> None:
+async def test_p4_partial_answer_of_context_overflow_is_no_finding(project: PlanProject) -> None:
     error = ProviderError("too long", kind="context_length")
     for _ in range(5):
         project.model.will(Reply(text="Half of it: the", error=error))
@@ -78,7 +78,7 @@ async def test_p4_what_overflows_is_no_finding(project: PlanProject) -> None:
     assert [phase for phase, _, _ in project.phases] == ["explore", "explore"]
 
 
-async def test_p6_a_reviewer_that_writes_changes_nothing_here(project: PlanProject) -> None:
+async def test_p6_reviewer_that_writes_files_does_not_change_project(project: PlanProject) -> None:
     project.will_look()
     project.will_write("no")
     project.model.will_call_all(
@@ -98,7 +98,7 @@ async def test_p6_a_reviewer_that_writes_changes_nothing_here(project: PlanProje
     assert isinstance(result.outcome, NotVerified)
 
 
-async def test_p7_a_reviewer_that_says_nothing_is_asked_again(project: PlanProject) -> None:
+async def test_p7_reviewer_with_empty_answer_is_asked_again(project: PlanProject) -> None:
     project.will_look()
     project.will_write("yes")
     project.will_review("")
@@ -108,7 +108,7 @@ async def test_p7_a_reviewer_that_says_nothing_is_asked_again(project: PlanProje
         assert (await project.plan(conversation)).outcome == Done()
 
 
-async def test_p8_a_reviewer_that_may_run_nothing_ends_the_plan_and_says_why(
+async def test_p8_reviewer_that_may_run_nothing_ends_plan_with_reason(
     project: PlanProject,
 ) -> None:
     project.configure('[[permission.rule]]\nop = "execute"\nmatch = "sh *"\neffect = "deny"\n')
@@ -126,7 +126,7 @@ async def test_p8_a_reviewer_that_may_run_nothing_ends_the_plan_and_says_why(
     assert told
 
 
-async def test_p9_a_plugin_has_its_say_in_forks(project: PlanProject) -> None:
+async def test_p9_plugin_hooks_apply_in_forks(project: PlanProject) -> None:
     project.plugin(
         "def register(dirge):\n"
         "    @dirge.on('before_tool_call')\n"
@@ -154,7 +154,7 @@ WRITES = (
 )
 
 
-async def test_an_explorer_that_writes_through_commands_writes_nothing(
+async def test_explorer_commands_that_write_are_denied(
     project: PlanProject,
 ) -> None:
     before = (project.folder / "check.sh").read_bytes()
@@ -184,7 +184,9 @@ async def test_an_explorer_that_writes_through_commands_writes_nothing(
     ],
     ids=["prose", "two", "missing"],
 )
-async def test_what_is_no_plain_done_is_not_done(project: PlanProject, words: str) -> None:
+async def test_verdict_that_is_no_plain_done_is_not_verified(
+    project: PlanProject, words: str
+) -> None:
     project.configure(NO_CYCLES)
     project.will_look()
     project.will_write("yes")
@@ -197,7 +199,7 @@ async def test_what_is_no_plain_done_is_not_done(project: PlanProject, words: st
     assert isinstance(result.outcome, NotVerified)
 
 
-async def test_a_fork_that_goes_in_circles_ends_the_plan(project: PlanProject) -> None:
+async def test_fork_that_repeats_itself_ends_plan(project: PlanProject) -> None:
     for _ in range(8):
         project.model.will_call("read", path="check.sh")
 
@@ -208,7 +210,7 @@ async def test_a_fork_that_goes_in_circles_ends_the_plan(project: PlanProject) -
     assert "repeated itself" in result.outcome.message
 
 
-async def test_a_fork_that_has_used_up_its_turns_is_asked_for_its_report(
+async def test_fork_at_turn_limit_is_asked_for_its_report(
     project: PlanProject,
 ) -> None:
     project.configure("[plan]\nmax_turns = 2\n")
@@ -222,7 +224,7 @@ async def test_a_fork_that_has_used_up_its_turns_is_asked_for_its_report(
     assert project.model.seen[2].tools == ()
 
 
-async def test_an_implementation_that_ended_at_a_limit_is_not_reviewed(
+async def test_implementation_that_reached_turn_limit_is_not_reviewed(
     project: PlanProject,
 ) -> None:
     project.configure("[loop]\nmax_turns = 1\n")
@@ -241,7 +243,7 @@ async def test_an_implementation_that_ended_at_a_limit_is_not_reviewed(
         assert (await resume_plan(conversation, project.approver)).outcome == Done()
 
 
-async def test_a_plan_that_has_cost_enough_goes_no_further(project: PlanProject) -> None:
+async def test_plan_stops_at_token_limit(project: PlanProject) -> None:
     project.configure("[limits]\ntokens = 100\n")
     project.model.will_say("Findings.", usage=Usage(input=90, output=20))
 
@@ -251,7 +253,7 @@ async def test_a_plan_that_has_cost_enough_goes_no_further(project: PlanProject)
     assert result.outcome == LimitExceeded(name="tokens", used=110, max=100)
 
 
-async def test_resuming_after_a_kill_goes_on_where_it_was(project: PlanProject) -> None:
+async def test_resuming_after_kill_continues_with_interrupted_phase(project: PlanProject) -> None:
     async with project.open() as conversation:
         conversation.session.metadata.begin("Answer")
         conversation.session.metadata.put(
@@ -268,7 +270,9 @@ async def test_resuming_after_a_kill_goes_on_where_it_was(project: PlanProject) 
     assert "What was found." in " ".join(project.prompts_of_call(0)), "it was not explored again"
 
 
-async def test_a_reviewer_that_cannot_be_asked_again_has_not_approved(project: PlanProject) -> None:
+async def test_review_without_evidence_or_second_verdict_is_not_verified(
+    project: PlanProject,
+) -> None:
     project.configure(NO_CYCLES)
     project.will_look()
     project.will_write("yes")
