@@ -141,7 +141,7 @@ def test_git_state_does_not_repeat_malformed_head(repository, head):
     assert git_state(repository) == "a repository"
 
 
-def test_a_pipe_in_place_of_head_does_not_block(repository):
+def test_pipe_in_place_of_git_head_file_does_not_block(repository):
     os.mkfifo(repository / ".git" / "HEAD")
 
     assert git_state(repository) == "a repository"

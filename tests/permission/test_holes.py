@@ -59,7 +59,7 @@ def test_yolo_decision_reason_names_overruled_command(project: Project) -> None:
     assert (decision.policy, "make" in decision.reason) == ("mode", True)
 
 
-def test_diff_of_folders_asks(own_project: Project) -> None:
+def test_diff_of_folder_with_symlink_leaving_workspace_asks(own_project: Project) -> None:
     (own_project.root / "src/f").symlink_to("/etc/passwd")
 
     for command in ("diff src .", "diff f src", "diff src f"):

@@ -37,7 +37,7 @@ async def test_rewind_restores_files_that_commands_changed_created_and_removed(
         assert list(driver.conversation.messages) == []
 
 
-async def test_g11_files_are_restored_after_a_restart_and_redone_after_another(
+async def test_g11_rewind_and_redo_restore_files_after_restarts(
     project: ScriptedProject,
 ) -> None:
     async with rewindable(project) as driver:
@@ -79,7 +79,7 @@ async def test_user_changes_are_flagged_and_kept_by_rewind_unless_chosen(
         assert driver.files == before
 
 
-async def test_files_that_changed_after_a_rewind_are_kept_and_named_by_redo(
+async def test_files_changed_after_rewind_are_kept_and_named_by_redo(
     project: ScriptedProject,
 ) -> None:
     async with rewindable(project) as driver:

@@ -13,7 +13,7 @@ from .conftest import LIMIT
 NAMES = ("b.py", "a/b.py", "a/a/b.py", "b.pyi", "x" * 200, "y" * 60 + "/" + "x" * 200, "ü b", "-b")
 
 
-async def test_holds_file_and_unheld_tell_held_files_from_holdable_files(project):
+async def test_holds_file_and_unheld_distinguish_held_and_holdable_files(project):
     project.put(".gitignore", "*.log\n")
     for name in NAMES:
         project.put(name)

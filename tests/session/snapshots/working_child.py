@@ -1,6 +1,6 @@
 """A process to be killed: it takes and restores snapshots of `base`/project forever.
 
-`what` is what it does. Prints `at TREE` for each snapshot that it took, as soon as it has.
+`what` is `take` or `restore`. Prints `at TREE` for each snapshot that it took, as soon as it has.
 """
 
 import asyncio
