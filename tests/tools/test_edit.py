@@ -281,6 +281,20 @@ async def test_distant_edits_in_200000_lines_take_less_than_3_s(tools):
     assert by_patch < 3
 
 
+async def test_nearest_of_4000_similar_lines_is_found_quickly(tools):
+    words = '"words": "the same in all lines of this file, so that all of them are nearly alike"'
+    lines = [
+        f'"key_{n}": {{"value": [{n * 7}, {n}], "of": {n * 3}, {words}}},' for n in range(4000)
+    ]
+    tools.put("a", "\n".join(lines).encode())
+    await tools.text("read", path="a", limit=1)
+    old = lines[2000].replace("words", "word")
+
+    took, _ = await with_longest_pause(tools.call("edit", path="a", old_text=old, new_text="x"))
+
+    assert took < 1.5
+
+
 async def test_edit_of_5_mb_line_takes_less_than_3_s(tools):
     file = tools.put("a", b"x" * 2_500_000 + b"HERE" + b"x" * 2_500_000)
     await tools.text("read", path="a", limit=1)

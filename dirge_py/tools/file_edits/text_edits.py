@@ -271,11 +271,13 @@ def _by_equal_lines(lines: Sequence[bytes], wanted: Sequence[bytes]) -> int | No
 
 def _by_similarity(lines: Sequence[bytes], wanted: Sequence[bytes]) -> int | None:
     """Return the line most similar to the first wanted one; in a long file, of the first lines."""
-    first = next((line for line in wanted if line), b"")
-    # In longer texts, difflib ignores frequent characters.
-    first_text, *texts = (
-        line.strip()[: _MAX_LINE_CHARS - 1].decode(errors="replace")
-        for line in (first, *lines[:_MAX_LINES_COMPARED])
-    )
-    near = difflib.get_close_matches(first_text, texts, n=1, cutoff=_MIN_LINE_SIMILARITY)
-    return texts.index(near[0]) if near else None
+    first = next((line for line in wanted if line), b"")[:_MAX_LINE_CHARS]
+    matcher = difflib.SequenceMatcher(None, "", first.decode(errors="replace"), autojunk=False)
+    best, nearest = _MIN_LINE_SIMILARITY, None
+    for index, line in enumerate(lines[:_MAX_LINES_COMPARED]):
+        matcher.set_seq1(line.strip()[:_MAX_LINE_CHARS].decode(errors="replace"))
+        # The exact ratio is slow, so it is computed only for lines that may be the best so far.
+        is_candidate = matcher.real_quick_ratio() > best and matcher.quick_ratio() > best
+        if is_candidate and (ratio := matcher.ratio()) > best:
+            best, nearest = ratio, index
+    return nearest
