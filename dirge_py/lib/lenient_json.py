@@ -398,9 +398,9 @@ class _Reader:
             return _AFTER_ITEM.match(self.text, end + 1) is not None
         if _AFTER_MEMBER.match(self.text, end + 1):
             return True
-        # Only brackets follow, and no other quote.
-        is_last = max(map(self.text.rfind, closing)) == end
-        return is_last and _ONLY_CLOSERS.match(self.text, end + 1) is not None
+        # Only brackets follow, and no other quote. Few places need the search from the end.
+        only_closers = _ONLY_CLOSERS.match(self.text, end + 1) is not None
+        return only_closers and max(map(self.text.rfind, closing)) == end
 
     def _end_behind_quotes(self, begin: int, first: int, quote: str, *, in_list: bool) -> int:
         """Return the only possible end of a text with quotes in it that were not escaped."""
