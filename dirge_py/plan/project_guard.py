@@ -10,7 +10,7 @@ import os
 import re
 import tempfile
 from collections.abc import Iterator, Sequence
-from itertools import takewhile
+from itertools import islice, takewhile
 from pathlib import Path
 
 from dirge_py.conversation.conversation import Conversation
@@ -209,10 +209,14 @@ class ReviewerWrites:
 
 def _walk_entries(top: str) -> Iterator[str]:
     """Yield everything below `top` except for files of version control, builds and caches."""
-    # An unreadable folder is left out: it can't be compared.
-    for folder, folders, files in os.walk(top):
-        folders[:] = filter(_may_be_by_hand, folders)
-        yield from (f"{folder}/{name}" for name in (*folders, *filter(_may_be_by_hand, files)))
+    waiting = [top]
+    while waiting:
+        # One level at a time, because `os.walk` recurses. An unreadable folder is left out.
+        for folder, folders, files in islice(os.walk(waiting.pop()), 1):
+            below = [f"{folder}/{name}" for name in filter(_may_be_by_hand, folders)]
+            yield from below
+            yield from (f"{folder}/{name}" for name in filter(_may_be_by_hand, files))
+            waiting += [path for path in below if not os.path.islink(path)]
 
 
 def _may_be_by_hand(name: str) -> bool:

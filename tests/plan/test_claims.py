@@ -1,7 +1,11 @@
 """Evidence of a review counts only if it ran in a clean copy."""
 
+import asyncio
+import sys
+
 import pytest
 
+from dirge_py.files.working_copy import remove_tree
 from dirge_py.plan.project_guard import ReviewerWrites
 from dirge_py.plan.runner import resume_plan
 from dirge_py.types.events import SystemNotice
@@ -151,3 +155,19 @@ async def test_new_files_are_checked_only_after_commands_that_may_write_files(
     assert writes.are_there == is_looked_at
     (top / "new").unlink()
     assert not writes.are_there
+
+
+async def test_new_file_is_found_beside_1500_nested_folders(project: PlanProject) -> None:
+    writes = ReviewerWrites(project.folder)
+    await writes.begin("call", "touch new")
+    maker = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-c", "import os\nfor n in range(1500):\n os.mkdir('a')\n os.chdir('a')"),
+        cwd=project.folder,
+    )
+    await maker.wait()
+    try:
+        await writes.end("call")
+        assert writes.are_there
+    finally:
+        # Pytest can't remove folders that are nested so deep.
+        assert remove_tree(str(project.folder / "a"))
