@@ -166,9 +166,11 @@ def simple_commands(text: str) -> Iterator[list[str]]:
 
 def starts_program(command: str, name: str) -> bool:
     """Whether a command line starts the program `name` by itself. A guess from its words."""
+    # Substitutions become groups: quotes around one must not be torn apart.
+    grouped = re.sub(r"\$\(|`", " (", command)
     return name in command and any(
         next((word for word in words if word not in _BEFORE_COMMAND), "").rpartition("/")[2] == name
-        for words in simple_commands(command)
+        for words in simple_commands(grouped)
     )
 
 

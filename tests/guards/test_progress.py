@@ -404,6 +404,11 @@ async def test_polling_gets_a_wait_hint_at_the_third_call_and_is_suppressed_at_t
     assert run.outcomes == ["ok"] * MOST_POLLS + ["suppressed"] * 2
 
 
+async def test_sleep_after_quoted_substitution_counts_as_polling() -> None:
+    run, _ = await run_of(always(bash('gh run view "$(cat id)" && sleep 5'))())
+    assert run.outcomes == ["ok"] * MOST_POLLS + ["suppressed"] * 2
+
+
 async def test_quoted_sleep_does_not_count_as_polling() -> None:
     run, _ = await run_of(always(bash("echo 'then; sleep 5'"))())
     assert run.outcomes == ["ok", "ok", "suppressed", "suppressed"]
