@@ -20,9 +20,9 @@ PASTE = 0.001
 
 @dataclass
 class Typed:
-    """A question with an input below it, as far as key routing matters.
+    """A question with an input below it, reduced to key routing.
 
-    `answers` are the selections that Enter confirmed. `is_unread`: there is more to scroll to.
+    `answers` are the selections that Enter confirmed.
     """
 
     has_blank_use: bool = False
@@ -86,7 +86,7 @@ class Typed:
 
 
 @pytest.mark.parametrize("letter", LETTERS)
-def test_one_letter_after_a_pause_and_enter_is_an_answer(letter: str):
+def test_choice_letter_after_pause_then_enter_is_an_answer(letter: str):
     typed = Typed().type(f"{letter}\n", first_s=SLOW)
     assert (typed.answers, typed.written) == ([letter], "")
 
@@ -105,18 +105,18 @@ def test_one_letter_after_a_pause_and_enter_is_an_answer(letter: str):
         "at the other\nyes then\n",
     ],
 )
-def test_a_sentence_answers_nothing_and_is_written_whole(text: str, after_s: float):
+def test_typed_sentence_answers_nothing_and_goes_to_input_in_full(text: str, after_s: float):
     typed = Typed().type(text, after_s, first_s=2.0)
     assert typed.answers == []
     assert typed.written == text.replace("\n", "")
 
 
-def test_a_letter_and_enter_within_a_paste_are_no_answer():
+def test_pasted_choice_letter_and_enter_are_not_an_answer():
     typed = Typed().type("a\n", PASTE, first_s=2.0)
     assert (typed.answers, typed.written) == ([], "a")
 
 
-def test_somebody_who_types_on_keeps_the_question_closed_however_long_it_takes():
+def test_continuous_typing_keeps_question_closed():
     typed = Typed()
     for _ in range(100):
         typed.press("\n", PAUSE_S * 0.9)
@@ -125,7 +125,7 @@ def test_somebody_who_types_on_keeps_the_question_closed_however_long_it_takes()
     assert typed.written == "a"
 
 
-def test_enter_alone_confirms_what_an_arrow_has_selected_and_nothing_else():
+def test_enter_confirms_choice_selected_by_arrow_unless_pressed_at_once():
     guard = AnswerGuard(pause_s=PAUSE_S, now=0.0)
     assert guard.press("act", "", 1.0).meaning == "act"
     assert guard.press("confirm", "", 1.2).meaning == "confirm"
@@ -133,14 +133,14 @@ def test_enter_alone_confirms_what_an_arrow_has_selected_and_nothing_else():
     assert guard.press("confirm", "", 3.0 + PASTE).meaning == "nothing"
 
 
-def test_a_blank_that_scrolls_is_no_text_unless_text_follows_at_once():
+def test_space_scrolls_unless_text_follows_at_once():
     scrolled = Typed(has_blank_use=True).type("  ", HAND, first_s=1.0).type("y\n", first_s=SLOW)
     assert (scrolled.answers, scrolled.written, scrolled.scrolled) == (["y"], "", "  ")
     typed = Typed(has_blank_use=True).type("  yes", HAND, first_s=1.0)
     assert (typed.answers, typed.written, typed.scrolled) == ([], "  yes", "")
 
 
-def test_erasing_a_letter_takes_its_selection_back():
+def test_erasing_letter_deselects_its_choice():
     guard = AnswerGuard(pause_s=PAUSE_S, now=0.0)
     assert guard.press("select", "a", 1.0).meaning == "select"
     assert guard.press("none", "", 1.2).meaning == "deselect"
@@ -160,7 +160,7 @@ SPEEDS = st.sampled_from([0.0, PASTE, 0.04, HAND, PAUSE_S, SLOW, 3.0])
 
 
 @pytest.mark.security
-def test_text_typed_at_any_moment_and_speed_answers_nothing_and_is_never_lost():
+def test_text_typed_at_any_speed_answers_nothing_and_is_never_lost():
     tries, answered, lost = size(300, 10_000), 0, 0
 
     @settings(max_examples=tries, database=None, deadline=None)
@@ -171,7 +171,7 @@ def test_text_typed_at_any_moment_and_speed_answers_nothing_and_is_never_lost():
         for number, char in enumerate(text):
             typed.press(char, delays[number % len(delays)])
         answered += bool(typed.answers)
-        # A letter that still selects something is in sight, and part of the text with the next key.
+        # A held letter selects a choice until the next key makes it text.
         written = typed.written + typed.guard.held.strip()
         kept = [char for char in written if not char.isspace()]
         lost += kept != [char for char in text if not char.isspace()]

@@ -48,14 +48,14 @@ class CallDriver:
         return self.page.text
 
 
-def test_a_call_that_takes_long_says_how_long():
+def test_long_running_call_shows_elapsed_time():
     watched = CallDriver()
     assert watched.after(2) == "● bash make"
     assert watched.after(3) == "● bash make  5 s"
     assert watched.after(120) == "● bash make  2 min 5 s"
 
 
-def test_the_time_before_the_answer_to_a_question_does_not_count():
+def test_waiting_for_permission_answer_does_not_count_as_call_time():
     watched = CallDriver()
     watched.renderer.on_event(PermissionAsked(claims=(), reason="", **CALL))
     watched.now += 60
@@ -65,7 +65,7 @@ def test_the_time_before_the_answer_to_a_question_does_not_count():
     assert watched.after(4) == "● bash make  4 s"
 
 
-def test_a_quiet_command_says_so_until_it_writes_again():
+def test_quiet_command_shows_quiet_time_until_next_output():
     watched = CallDriver()
     watched.now += 80
     watched.update("line", quiet_s=75)
@@ -75,7 +75,7 @@ def test_a_quiet_command_says_so_until_it_writes_again():
     assert watched.page.text == "● bash make  85 s\n  line\n  more"
 
 
-def test_the_share_that_is_done_is_a_bar():
+def test_progress_of_call_is_drawn_as_bar():
     watched = CallDriver()
     watched.update("", done=3, total=10)
     assert watched.page.text == "● bash make  ███░░░░░░░ 3/10"
@@ -92,19 +92,19 @@ def test_the_share_that_is_done_is_a_bar():
         (7, 0, "7 done"),
     ],
 )
-def test_a_bar_never_leaves_its_frame(done: float, total: float | None, bar: str):
+def test_progress_bar_is_clamped_to_its_width(done: float, total: float | None, bar: str):
     assert progress_bar(done, total) == bar
 
 
 @pytest.mark.parametrize("odd", [float("nan"), float("inf"), "7", True, None, [], 10**400])
-def test_details_that_are_no_numbers_are_passed_over(odd: Any):
+def test_non_numeric_progress_details_are_ignored(odd: Any):
     watched = CallDriver()
     watched.update("", done=odd, total=odd, quiet_s=odd)
     assert watched.page.text == "● bash make"
 
 
 @pytest.mark.parametrize(("count", "words"), [(1, "1 shell"), (2, "2 shells"), (0, "")])
-def test_the_status_line_counts_the_shells(count: int, words: str):
+def test_status_line_counts_background_shells(count: int, words: str):
     standing = StatusModel(place="p", model="m", mode="plan", state="ready", shells=count)
     line = "".join(text for text, _ in status_line(standing, 80, STYLES))
     assert line == " │ ".join(part for part in ("p", "m", "plan", "ready", words) if part)
@@ -127,14 +127,14 @@ async def test_ctrl_b_moves_the_running_command_to_the_background(project: Scrip
         await driver.until(lambda: "shell" not in driver.screen.splitlines()[-1])
 
 
-async def test_with_nothing_to_move_ctrl_b_goes_one_character_back(project: ScriptedProject):
+async def test_ctrl_b_without_running_command_moves_cursor_back(project: ScriptedProject):
     async with running_app(project) as driver:
         await driver.type("ab")
         await driver.pilot.press("ctrl+b", "x")
         await driver.until(lambda: driver.app.composer.text == "axb")
 
 
-async def test_the_clock_ticks_only_while_something_runs(project: ScriptedProject):
+async def test_ui_timer_runs_only_during_a_run(project: ScriptedProject):
     project.model.will_call("bash", command=WAITING_COMMAND)
     async with running_app(project, mode="yolo") as driver:
         before = len(driver.app._timers)

@@ -72,8 +72,8 @@ class RenderedEvents:
         return self.page.text.strip("\n")
 
     @property
-    def whole(self) -> str:
-        """With all that is folded."""
+    def expanded_text(self) -> str:
+        """The text with every block unfolded."""
         self.page.expand_all(True)
         return self.page.text
 
@@ -107,7 +107,7 @@ STREAMED = (
 
 @given(st.lists(st.integers(1, 25), min_size=1, max_size=40))
 @settings(max_examples=40, deadline=None)
-def test_text_is_neither_printed_twice_nor_swallowed_while_it_streams(steps: list[int]) -> None:
+def test_streamed_text_is_drawn_exactly_once(steps: list[int]) -> None:
     rendered = RenderedEvents(MessageStart(AssistantMessage()))
     at = 0
     while at < len(STREAMED):
@@ -122,7 +122,7 @@ def test_text_is_neither_printed_twice_nor_swallowed_while_it_streams(steps: lis
     assert seen.count("[brackets] and [/] more") == 1
 
 
-def test_a_fence_that_is_still_open_is_code_already() -> None:
+def test_unclosed_code_fence_is_drawn_as_code() -> None:
     rendered = RenderedEvents(
         MessageStart(AssistantMessage()), *says("Look:\n\n```python\nx = [1]\n# not a title")
     )
@@ -131,7 +131,7 @@ def test_a_fence_that_is_still_open_is_code_already() -> None:
 
 
 @pytest.mark.parametrize("unit", ["| a | b |\n", "> quoted\n", "- one\n", "  in the item\n\n"])
-def test_blocks_without_end_are_drawn_in_pieces_with_every_line(unit: str) -> None:
+def test_long_markdown_block_is_split_without_losing_lines(unit: str) -> None:
     head = {"|": "| x | y |\n|---|---|\n", " ": "- item\n\n"}.get(unit[0], "")
     rendered = RenderedEvents(MessageStart(AssistantMessage()))
     text = head + unit * 700
@@ -144,7 +144,7 @@ def test_blocks_without_end_are_drawn_in_pieces_with_every_line(unit: str) -> No
     assert seen.count(word) == 700
 
 
-def test_rows_of_a_table_that_is_cut_stay_rows() -> None:
+def test_rows_of_split_table_stay_table_rows() -> None:
     rows = "".join(f"| {n} | row |\n" for n in range(300))
     rendered = RenderedEvents(MessageStart(AssistantMessage()))
     for at in range(0, len(rows), 500):
@@ -155,7 +155,7 @@ def test_rows_of_a_table_that_is_cut_stay_rows() -> None:
     assert seen.count("│ row") == 300
 
 
-def test_a_line_without_end_is_finished_piece_by_piece() -> None:
+def test_endless_line_is_split_into_several_blocks() -> None:
     rendered = RenderedEvents(MessageStart(AssistantMessage()))
     for _ in range(40):
         rendered.draw(*says("word " * 200))
@@ -164,7 +164,7 @@ def test_a_line_without_end_is_finished_piece_by_piece() -> None:
     assert len(rendered.page.blocks) > 3
 
 
-def test_what_was_said_until_an_interrupt_stays() -> None:
+def test_text_streamed_before_interrupt_stays() -> None:
     rendered = RenderedEvents(START, MessageStart(AssistantMessage()), *says("Half of an ans"))
     seen = rendered.draw(
         answer("Half of an ans", stop="aborted"),
@@ -174,7 +174,7 @@ def test_what_was_said_until_an_interrupt_stays() -> None:
     assert seen == "Half of an ans\n\n· Interrupted."
 
 
-def test_text_that_was_never_drawn_is_not_lost_when_the_run_ends() -> None:
+def test_pending_text_is_drawn_when_run_ends() -> None:
     rendered = RenderedEvents(START, MessageStart(AssistantMessage()))
     rendered.renderer.on_event(says("Half")[0])
     rendered.renderer.on_event(AgentEnd(messages=(), outcome=Cancelled(reason="user")))
@@ -182,7 +182,7 @@ def test_text_that_was_never_drawn_is_not_lost_when_the_run_ends() -> None:
     assert rendered.page.text.startswith("Half")
 
 
-# -- links and what hides in text
+# -- links and invisible characters
 
 
 @pytest.mark.parametrize(
@@ -207,14 +207,14 @@ def test_text_that_was_never_drawn_is_not_lost_when_the_run_ends() -> None:
         ("[here](docs/a.md)", "here (docs/a.md)", set()),
     ],
 )
-def test_a_link_always_shows_where_it_goes(source: str, shown: str, links: set[str]) -> None:
+def test_link_always_shows_its_target(source: str, shown: str, links: set[str]) -> None:
     [line] = paint_markdown(source, 80, STYLES)
 
     assert line.text == shown
     assert {part.style.link for part in line if part.style and part.style.link} == links
 
 
-def test_no_link_can_carry_a_command_to_the_terminal() -> None:
+def test_link_cannot_carry_terminal_escape_codes() -> None:
     source = (
         "[x](<https://a.org/\x1b]8;;https://evil.example\x1b\\>) [y](https://a.org/%07&#27;&#7;z)"
     )
@@ -235,14 +235,14 @@ def test_no_link_can_carry_a_command_to_the_terminal() -> None:
     "source",
     ["a&#x202e;b", "[a&#x202E;b](https://x.org)", "<https://x.org/%E2%80%AEb>"],
 )
-def test_what_hides_as_an_entity_is_named_as_what_hides_itself(source: str) -> None:
+def test_invisible_character_as_html_entity_is_shown_by_code_point(source: str) -> None:
     text = "\n".join(line.text for line in paint_markdown(source, 80, STYLES))
 
     assert "\u202e" not in text
     assert "<U+202E>" in text
 
 
-def test_escape_codes_in_what_people_and_services_say_are_only_text() -> None:
+def test_escape_codes_in_messages_and_errors_are_stripped() -> None:
     evil = "a\x1b]0;owned\x07\x1b[31mb [bold]c[/]"
     rendered = RenderedEvents(
         START,
@@ -258,10 +258,10 @@ def test_escape_codes_in_what_people_and_services_say_are_only_text() -> None:
     assert rendered.page.text.count("ab [bold]c[/]") == 7
 
 
-# -- another attempt, and silence
+# -- retries and empty answers
 
 
-def test_a_wait_counts_down_and_goes_when_the_next_attempt_speaks() -> None:
+def test_retry_notice_counts_down_and_vanishes_when_next_attempt_starts() -> None:
     rendered = RenderedEvents(START, RetryNotice(attempt=1, delay_ms=8000, error="overloaded"))
     assert rendered.page.text == "! Try 2 in 8 s: overloaded"
     assert rendered.renderer.has_something_to_tick
@@ -273,16 +273,16 @@ def test_a_wait_counts_down_and_goes_when_the_next_attempt_speaks() -> None:
     assert rendered.draw(MessageStart(AssistantMessage()), *says("Here I am.")) == "Here I am."
 
 
-def test_who_wants_to_see_everything_sees_the_attempts_that_broke_off() -> None:
+def test_expanded_transcript_shows_retry_notices() -> None:
     rendered = RenderedEvents(
         MessageEnd(user_text("go")), RetryNotice(attempt=1, delay_ms=9, error="overloaded")
     )
 
     assert rendered.draw(MessageStart(AssistantMessage()), *says("Yes.")) == "› go\n\nYes."
-    assert rendered.whole == "› go\n· Try 2: overloaded\n\nYes."
+    assert rendered.expanded_text == "› go\n· Try 2: overloaded\n\nYes."
 
 
-def test_a_second_wait_takes_the_place_of_the_first() -> None:
+def test_second_retry_notice_replaces_first() -> None:
     rendered = RenderedEvents(START, RetryNotice(attempt=1, delay_ms=2000, error="overloaded"))
 
     assert (
@@ -291,7 +291,7 @@ def test_a_second_wait_takes_the_place_of_the_first() -> None:
     )
 
 
-def test_half_of_an_attempt_is_not_mixed_with_the_next() -> None:
+def test_partial_text_of_failed_attempt_is_removed_on_retry() -> None:
     rendered = RenderedEvents(
         START,
         MessageStart(AssistantMessage()),
@@ -306,7 +306,7 @@ def test_half_of_an_attempt_is_not_mixed_with_the_next() -> None:
     assert rendered.draw(answer("The whole answer.")) == "The whole answer."
 
 
-def test_a_tick_that_changes_no_number_draws_nothing() -> None:
+def test_tick_that_changes_no_number_does_not_redraw() -> None:
     rendered = RenderedEvents(START, RetryNotice(attempt=1, delay_ms=8000, error="overloaded"))
     [block] = rendered.page.blocks
     rendered.after(0.1)
@@ -318,7 +318,7 @@ def test_a_tick_that_changes_no_number_draws_nothing() -> None:
     ("content", "words"),
     [((), "answer."), ((ThinkingBlock(text="hm"),), "answer, after thinking.")],
 )
-def test_an_answer_without_a_word_is_told_once(content: tuple[object, ...], words: str) -> None:
+def test_empty_answer_is_reported_once(content: tuple[object, ...], words: str) -> None:
     message = AssistantMessage(content=content)  # type: ignore[arg-type]
     rendered = RenderedEvents(START, MessageStart(AssistantMessage()), MessageEnd(message))
     seen = rendered.draw(AgentEnd(messages=(message,), outcome=Done()))
@@ -329,17 +329,17 @@ def test_an_answer_without_a_word_is_told_once(content: tuple[object, ...], word
     assert seen.count("The model returned") == stored.page.text.count("The model returned") == 1
 
 
-def test_calls_and_broken_answers_are_not_called_silent() -> None:
+def test_tool_calls_and_aborted_answers_are_not_reported_as_empty() -> None:
     call = ToolCallBlock(id="c", name="bash", arguments={})
 
     assert "said nothing" not in RenderedEvents(START, answer("", call, stop="toolUse")).page.text
     assert "said nothing" not in RenderedEvents(START, answer("", stop="aborted")).page.text
 
 
-# -- what a run came to
+# -- usage summary of a run
 
 
-def test_a_run_of_several_turns_ends_with_what_it_came_to() -> None:
+def test_run_of_several_turns_ends_with_usage_summary() -> None:
     one, two = Usage(input=10_000, cache_read=8_000, output=200), Usage(input=2_300, output=1_000)
     rendered = RenderedEvents(
         START, answer("one", usage=one), UsageReported(usage=one, cost_usd=0.01)
@@ -352,7 +352,7 @@ def test_a_run_of_several_turns_ends_with_what_it_came_to() -> None:
     )
 
 
-def test_what_an_interrupted_answer_cost_is_not_left_out() -> None:
+def test_usage_summary_counts_interrupted_answer_as_minimum_cost() -> None:
     one = Usage(input=1000, output=20)
     rendered = RenderedEvents(
         START, answer("one", usage=one), UsageReported(usage=one, cost_usd=0.01)
@@ -363,7 +363,7 @@ def test_what_an_interrupted_answer_cost_is_not_left_out() -> None:
     assert "1.0k in · 20 out · $0.0100+" in end, "at least that"
 
 
-def test_a_short_talk_stays_quiet_and_an_unknown_price_is_told() -> None:
+def test_short_run_has_no_usage_summary_and_unknown_price_is_named() -> None:
     quick = RenderedEvents(
         START, answer("Yes."), UsageReported(usage=Usage(input=10), cost_usd=1.0), DONE
     )
@@ -374,7 +374,7 @@ def test_a_short_talk_stays_quiet_and_an_unknown_price_is_told() -> None:
     assert slow.draw(DONE) == "Yes.\n\n1 turn · 10 in · 2 out · cost unknown · 6 s"
 
 
-def test_each_run_is_counted_for_itself() -> None:
+def test_usage_summary_covers_one_run_only() -> None:
     rendered = RenderedEvents(START, answer("one"), answer("two"), DONE)
 
     assert rendered.draw(START, answer("three"), DONE).endswith("2 turns\n\nthree")
@@ -383,7 +383,7 @@ def test_each_run_is_counted_for_itself() -> None:
 # -- calls
 
 
-def test_a_todo_list_is_shown_as_one() -> None:
+def test_todo_list_is_drawn_as_checklist() -> None:
     items = [
         {"id": "1", "text": "read", "status": "done"},
         {"id": "2", "text": "change", "status": "in_progress"},
@@ -396,7 +396,7 @@ def test_a_todo_list_is_shown_as_one() -> None:
     assert "3 items" in RenderedEvents(*called("todo", {}, "3 items", items="odd")).page.text
 
 
-def test_of_a_question_the_answers_are_shown() -> None:
+def test_question_call_shows_answers_of_user() -> None:
     one = {"questions": [{"question": "Which one?"}]}
     two = {"questions": [{"question": "Which?"}, {"question": "How?"}]}
     text = "The user answered:\n1. Which?\n   left\n2. How?\n   slowly; with care"
@@ -413,7 +413,7 @@ def test_of_a_question_the_answers_are_shown() -> None:
     )
 
 
-def test_of_an_interrupted_command_the_end_of_what_it_wrote_stays() -> None:
+def test_interrupted_command_keeps_end_of_its_output() -> None:
     call = {"tool_call_id": "c", "tool_name": "bash", "args": {"command": "make"}}
     wrote = text_result("\n".join(f"line {n}" for n in range(9)))
     rendered = RenderedEvents(
@@ -428,17 +428,17 @@ def test_of_an_interrupted_command_the_end_of_what_it_wrote_stays() -> None:
     )
 
 
-def test_a_command_of_the_persons_own_is_drawn_with_the_end_of_its_output() -> None:
+def test_user_shell_command_shows_end_of_its_output() -> None:
     text = "The person ran `ls [x]` (exit 2):\n" + "\n".join(f"line {n}" for n in range(9))
     rendered = RenderedEvents(MessageEnd(user_text(text, "shell")))
 
     assert rendered.page.text == (
         "! ls [x]  exit 2\n  … 5 earlier lines\n  line 5\n  line 6\n  line 7\n  line 8"
     )
-    assert "line 0" in rendered.whole
+    assert "line 0" in rendered.expanded_text
 
 
-def test_a_message_says_how_it_came_and_when_it_was_delivered() -> None:
+def test_message_shows_origin_and_turn_of_delivery() -> None:
     live = RenderedEvents(START, TurnStart(turn=3), MessageEnd(user_text("go left", "steering")))
     stored = RenderedEvents()
     stored.renderer.replay([user_text("go left", "steering"), user_text("and then?", "follow_up")])
@@ -447,7 +447,7 @@ def test_a_message_says_how_it_came_and_when_it_was_delivered() -> None:
     assert stored.page.text == "› go left\n  steered in\n\n› and then?\n  queued"
 
 
-def test_a_phase_of_a_plan_is_a_heading_with_a_rule() -> None:
+def test_plan_phase_is_drawn_as_heading_with_rule() -> None:
     rendered = RenderedEvents(PlanPhase(phase="explore", step=1, state="started"), width=30)
     assert rendered.page.text == "── 1/4 explore ───────────────"
 
@@ -460,7 +460,7 @@ def test_a_phase_of_a_plan_is_a_heading_with_a_rule() -> None:
 # -- pictures
 
 
-def test_a_picture_is_one_line_with_its_name_size_and_bytes(tmp_path: Path) -> None:
+def test_image_is_one_line_with_name_dimensions_and_size(tmp_path: Path) -> None:
     (tmp_path / "a1").write_bytes(PNG)
     image = ImageBlock(asset_id="a1", media_type="image/png")
     odd = ImageBlock(asset_id="../../etc/passwd", media_type="image/gif")
@@ -501,7 +501,7 @@ def test_a_picture_is_one_line_with_its_name_size_and_bytes(tmp_path: Path) -> N
         (b"", None),
     ],
 )
-def test_the_size_of_a_picture_is_read_from_its_head(
+def test_image_dimensions_are_read_from_file_header(
     head: bytes, size: tuple[int, int] | None
 ) -> None:
     assert image_size(head) == size
@@ -517,16 +517,16 @@ _STARTS = [
 
 @given(st.sampled_from([b"", *_STARTS]), st.binary(max_size=80))
 @settings(max_examples=200, deadline=None)
-def test_garbage_after_a_picture_s_first_bytes_is_never_an_error(start: bytes, rest: bytes) -> None:
+def test_garbage_after_image_header_is_never_an_error(start: bytes, rest: bytes) -> None:
     size = image_size(start + rest)
 
     assert size is None or min(size) > 0
 
 
-# -- what is searched
+# -- text for search
 
 
-def test_every_block_knows_its_text_with_what_is_folded() -> None:
+def test_block_text_includes_folded_text() -> None:
     diff = "--- a\n+++ a\n@@ -1,1 +1,1 @@\n-old\n+new"
     rendered = RenderedEvents(
         START,

@@ -48,22 +48,22 @@ def bold(diff: str, width: int = 60) -> list[str]:
     ]
 
 
-def test_of_a_changed_line_only_the_words_that_changed_are_marked() -> None:
+def test_only_changed_words_of_a_line_are_marked() -> None:
     assert marked("x = old(1, two)", "x = new(1, two)") == (["old"], ["new"])
     assert marked("one two three", "one and a half three") == (["two"], ["and a half"])
     assert bold(TWO_HUNKS) == ["old", "new"]
 
 
-def test_lines_that_have_nothing_in_common_are_not_marked() -> None:
+def test_lines_without_common_words_are_not_marked() -> None:
     assert marked("import os", "class Parser(Base):") == ([], [])
 
 
-def test_a_mark_never_cuts_a_grapheme() -> None:
+def test_word_mark_never_splits_a_grapheme() -> None:
     assert marked("say 👍🏽 now", "say 👍 now") == (["👍🏽"], ["👍"])
     assert marked("価格は高い", "価格は安い") == (["高"], ["安"])
 
 
-def test_a_line_that_came_before_does_not_shift_the_pairs() -> None:
+def test_inserted_line_does_not_shift_paired_lines() -> None:
     added = ["log()", "return new(1)"]
 
     assert pair_lines(["return old(1)"], added) == [(None, 0), (0, 1)]
@@ -71,7 +71,7 @@ def test_a_line_that_came_before_does_not_shift_the_pairs() -> None:
 
 @given(st.lists(LINES, max_size=6), st.lists(LINES, max_size=6))
 @settings(max_examples=60, deadline=None)
-def test_every_line_is_in_one_pair_in_its_order(removed: list[str], added: list[str]) -> None:
+def test_pairing_keeps_every_line_once_and_in_order(removed: list[str], added: list[str]) -> None:
     pairs = pair_lines(removed, added)
 
     assert [old for old, _ in pairs if old is not None] == list(range(len(removed)))
@@ -80,7 +80,7 @@ def test_every_line_is_in_one_pair_in_its_order(removed: list[str], added: list[
 
 @given(LINES, LINES)
 @settings(max_examples=100, deadline=None)
-def test_what_is_not_marked_is_in_both_lines(old: str, new: str) -> None:
+def test_unmarked_text_is_equal_in_both_lines(old: str, new: str) -> None:
     before, after = mark_words(old, new)
     if not before and not after:
         return
@@ -95,7 +95,7 @@ def test_what_is_not_marked_is_in_both_lines(old: str, new: str) -> None:
     assert rest(old, before) == rest(new, after)
 
 
-def test_long_lines_and_long_stretches_stay_plain() -> None:
+def test_words_of_long_lines_and_long_hunks_are_not_marked() -> None:
     long = "word " * (LONGEST_LINE // 5)
     head = "--- a\n+++ a\n@@ -1,150 +1,150 @@\n"
     many = head + "-x = old\n" * 150 + "+x = new\n" * 150
@@ -105,7 +105,7 @@ def test_long_lines_and_long_stretches_stay_plain() -> None:
     assert bold(head + "-x = old\n+x = new\n") == ["old", "new"]
 
 
-def test_the_two_sides_stand_side_by_side_where_there_is_room() -> None:
+def test_split_layout_shows_old_and_new_side_by_side() -> None:
     lines = [line.text.rstrip() for line in paint_diff(TWO_HUNKS, 45, STYLES, layout="split")]
 
     assert lines == [
@@ -123,14 +123,14 @@ def test_the_two_sides_stand_side_by_side_where_there_is_room() -> None:
     ("layout", "width", "expected"),
     [("auto", 136, False), ("auto", 137, True), ("unified", 300, False), ("split", 60, True)],
 )
-def test_the_setting_says_from_where_on_a_diff_is_split(
+def test_diff_layout_setting_and_width_decide_about_split(
     layout: str, width: int, expected: bool
 ) -> None:
     # A terminal of 140 columns leaves 137 to draw on.
     assert is_split(layout, width) is expected  # type: ignore[arg-type]
 
 
-def test_text_of_wide_characters_and_tabs_stays_in_its_column() -> None:
+def test_wide_characters_and_tabs_stay_in_their_column() -> None:
     diff = "--- a\n+++ a\n@@ -1,1 +1,1 @@\n-\t日本語日本語日本語 x\n+\t日本語👩‍👩‍👧 y"
     lines = paint_diff(diff, 41, STYLES, layout="split")
 
@@ -141,7 +141,7 @@ def test_text_of_wide_characters_and_tabs_stays_in_its_column() -> None:
 
 @given(st.lists(st.tuples(st.sampled_from(" +-"), LINES), max_size=12), st.integers(8, 60))
 @settings(max_examples=60, deadline=None)
-def test_no_line_of_a_diff_is_wider_than_it_may(lines: list[tuple[str, str]], width: int) -> None:
+def test_diff_lines_never_exceed_width(lines: list[tuple[str, str]], width: int) -> None:
     diff = "\n".join(["--- a", "+++ b", "@@ -1,9 +1,9 @@", *(sign + line for sign, line in lines)])
     wide = max(width, 45)
 
@@ -149,7 +149,7 @@ def test_no_line_of_a_diff_is_wider_than_it_may(lines: list[tuple[str, str]], wi
     assert all(line.cell_length <= wide for line in paint_diff(diff, wide, STYLES, layout="split"))
 
 
-def test_a_keyboard_may_stop_where_hunks_begin() -> None:
+def test_hunk_starts_are_landmarks_of_diff_block() -> None:
     assert paint_rows(read_diff(TWO_HUNKS), 60, STYLES)[1] == [0, 6]
     block = ToolBlock("c", "edit", {"path": "a.py"})
     block.finish("done", {"diff": TWO_HUNKS}, is_error=False, took_ms=0)
@@ -159,7 +159,7 @@ def test_a_keyboard_may_stop_where_hunks_begin() -> None:
     assert block.is_wide
 
 
-def test_a_large_diff_is_drawn_in_pieces_and_loses_no_line() -> None:
+def test_large_diff_is_split_into_blocks_without_losing_lines() -> None:
     hunks = "".join(f"@@ -{n},2 +{n},2 @@\n-old {n}\n+new {n}\n same\n" for n in range(1, 900, 3))
     blocks = diff_blocks(f"--- a.py\n+++ a.py\n{hunks}")
     text = "\n".join(block.text for block in blocks)
@@ -169,7 +169,7 @@ def test_a_large_diff_is_drawn_in_pieces_and_loses_no_line() -> None:
     assert [block.gap for block in blocks] == [True] + [False] * (len(blocks) - 1)
 
 
-def test_the_chronicle_writes_a_diff_of_several_files_with_their_names() -> None:
+def test_diff_of_several_files_shows_file_names() -> None:
     page = Page(STYLES, 60)
     TranscriptRenderer(page).diff(TWO_HUNKS + "\n" + TWO_HUNKS.replace("a.py", "b\x1b[31m.py"))
 

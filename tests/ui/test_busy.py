@@ -27,7 +27,7 @@ async def asked(project: ScriptedProject, other: Conversation) -> AsyncIterator[
         yield driver
 
 
-async def test_a_copy_of_a_busy_session_can_be_worked_in(
+async def test_copy_of_busy_session_can_be_used(
     project: ScriptedProject, other: Conversation
 ) -> None:
     async with asked(project, other) as driver:
@@ -42,7 +42,7 @@ async def test_a_copy_of_a_busy_session_can_be_worked_in(
     assert len(other.messages) == 2
 
 
-async def test_a_busy_session_can_be_looked_at_and_takes_no_prompt(
+async def test_busy_session_can_be_opened_read_only(
     project: ScriptedProject, other: Conversation
 ) -> None:
     before = project.journal.read_bytes()
@@ -57,7 +57,7 @@ async def test_a_busy_session_can_be_looked_at_and_takes_no_prompt(
     assert project.journal.read_bytes() == before
 
 
-async def test_who_wants_neither_is_told_why_the_program_ends(
+async def test_cancelling_busy_question_ends_program_with_session_busy(
     project: ScriptedProject, other: Conversation
 ) -> None:
     async with asked(project, other) as driver:
@@ -67,7 +67,7 @@ async def test_who_wants_neither_is_told_why_the_program_ends(
         assert isinstance(driver.app.failure, SessionBusy)
 
 
-async def test_going_to_a_busy_session_is_asked_about_and_can_be_left(
+async def test_switching_to_busy_session_asks_and_can_be_cancelled(
     project: ScriptedProject, other: Conversation
 ) -> None:
     async with running_app(project) as driver:

@@ -10,7 +10,7 @@ from tests.support.app_driver import running_app
 from tests.support.project import ScriptedProject
 
 
-async def test_two_keys_do_one_thing_and_the_first_is_shown_meanwhile(project: ScriptedProject):
+async def test_chord_runs_action_and_shows_first_key_while_pending(project: ScriptedProject):
     async with running_app(project) as driver:
         await driver.pilot.press("ctrl+x")
         await driver.until(lambda: "Ctrl+X … the second key; Esc cancels" in driver.screen)
@@ -20,7 +20,7 @@ async def test_two_keys_do_one_thing_and_the_first_is_shown_meanwhile(project: S
 
 
 @pytest.mark.parametrize("key", ["escape", "ctrl+g"])
-async def test_a_chord_is_cancelled_and_nothing_else_happens(project: ScriptedProject, key: str):
+async def test_chord_is_cancelled_by_escape_or_ctrl_g(project: ScriptedProject, key: str):
     async with running_app(project) as driver:
         await driver.type("draft")
         await driver.pilot.press("ctrl+x", key)
@@ -29,14 +29,14 @@ async def test_a_chord_is_cancelled_and_nothing_else_happens(project: ScriptedPr
         assert driver.app.composer.text == "drafts"
 
 
-async def test_a_second_key_that_means_nothing_says_so_and_is_not_typed(project: ScriptedProject):
+async def test_unknown_second_key_is_reported_and_not_typed(project: ScriptedProject):
     async with running_app(project) as driver:
         await driver.pilot.press("ctrl+x", "q")
         await driver.until(lambda: "Ctrl+X q does nothing" in driver.screen)
         assert driver.app.composer.text == ""
 
 
-async def test_a_first_key_is_forgotten_after_a_while(project: ScriptedProject):
+async def test_first_key_of_chord_times_out(project: ScriptedProject):
     settings = UiSettings(chord_timeout_s=0.05)
     async with running_app(project, prepare=lambda: settings) as driver:
         await driver.pilot.press("ctrl+x")
@@ -45,7 +45,7 @@ async def test_a_first_key_is_forgotten_after_a_while(project: ScriptedProject):
         assert driver.app.composer.text == "q"
 
 
-async def test_a_chord_takes_the_prompt_that_a_search_has_found(project: ScriptedProject):
+async def test_chord_accepts_prompt_found_by_history_search(project: ScriptedProject):
     settings = UiSettings(keys={"cursor_text_start": ["ctrl+x ctrl+a"]})
     async with running_app(project, prepare=lambda: settings) as driver:
         driver.app.composer.prompts.add("an earlier prompt")
@@ -56,7 +56,7 @@ async def test_a_chord_takes_the_prompt_that_a_search_has_found(project: Scripte
         assert driver.app.composer.text == "xan earlier prompt"
 
 
-async def test_a_chord_between_two_cuts_parts_them(project: ScriptedProject):
+async def test_chord_between_two_cuts_separates_them(project: ScriptedProject):
     settings = UiSettings(keys={"cut_to_end": ["ctrl+x k"], "newline": ["ctrl+x n"]})
     async with running_app(project, prepare=lambda: settings) as driver:
         await driver.type("one two three")
@@ -65,7 +65,7 @@ async def test_a_chord_between_two_cuts_parts_them(project: ScriptedProject):
         assert driver.app.composer.text == "one two \n"
 
 
-async def test_a_key_of_the_settings_runs_a_command(project: ScriptedProject):
+async def test_configured_key_runs_slash_command(project: ScriptedProject):
     settings = UiSettings(keys={"/mode plan": ["f9"], "undo": ["ctrl+x ctrl+u"], "redrew": ["f8"]})
     async with running_app(project, prepare=lambda: settings) as driver:
         assert "[keys]: unknown action 'redrew'. Did you mean `redraw`?" in driver.text
@@ -76,7 +76,7 @@ async def test_a_key_of_the_settings_runs_a_command(project: ScriptedProject):
         await driver.until(lambda: driver.app.composer.text != "ab")
 
 
-async def test_the_palette_runs_what_needs_no_arguments(project: ScriptedProject):
+async def test_palette_runs_command_without_arguments(project: ScriptedProject):
     async with running_app(project) as driver:
         await driver.pilot.press("f1")
         await driver.until(lambda: "Commands and actions" in driver.screen)
@@ -87,7 +87,7 @@ async def test_the_palette_runs_what_needs_no_arguments(project: ScriptedProject
         assert "  Shift+Tab" in driver.text and "Questions about permission (dialog)" in driver.text
 
 
-async def test_the_palette_puts_what_wants_arguments_into_the_input(project: ScriptedProject):
+async def test_palette_inserts_command_with_arguments_into_input(project: ScriptedProject):
     async with running_app(project) as driver:
         await driver.pilot.press("f1")
         await driver.type("/rename")
@@ -97,7 +97,7 @@ async def test_the_palette_puts_what_wants_arguments_into_the_input(project: Scr
         assert driver.app.composer.has_focus
 
 
-async def test_the_palette_does_what_a_key_does(project: ScriptedProject):
+async def test_palette_runs_key_action(project: ScriptedProject):
     async with running_app(project) as driver:
         await driver.pilot.press("f1")
         await driver.type("mode: standard")
@@ -105,7 +105,7 @@ async def test_the_palette_does_what_a_key_does(project: ScriptedProject):
         await driver.until(lambda: driver.conversation.settings.mode == "accept")
 
 
-async def test_the_mouse_is_given_away_and_taken_back(project: ScriptedProject):
+async def test_alt_m_toggles_mouse_capture(project: ScriptedProject):
     async with running_app(project) as driver:
         await driver.pilot.press("alt+m")
         await driver.until(
@@ -122,7 +122,7 @@ async def test_the_mouse_is_given_away_and_taken_back(project: ScriptedProject):
     ("wanted", "command"),
     [("most -s", ["most", "-s"]), ("cat", ["less", "-R"]), ("", ["less", "-R"])],
 )
-def test_the_pager_is_the_persons_unless_it_shows_nothing(
+def test_pager_setting_is_used_unless_it_cannot_page(
     monkeypatch: pytest.MonkeyPatch, tmp_path: object, wanted: str, command: list[str]
 ):
     less = os.path.join(str(tmp_path), "less")

@@ -42,7 +42,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ClipboardPrograms:
     return ClipboardPrograms(tmp_path)
 
 
-def test_copied_is_said_of_what_was_read_back(place: ClipboardPrograms):
+def test_copy_reports_success_after_reading_clipboard_back(place: ClipboardPrograms):
     place.environment["WAYLAND_DISPLAY"] = "wayland-0"
     place.program("wl-copy", KEEPS)
     place.program("wl-paste", GIVES.format(writer="wl-copy"))
@@ -59,7 +59,7 @@ def test_copied_is_said_of_what_was_read_back(place: ClipboardPrograms):
         (HANGS, "xclip did not end within 1 s."),
     ],
 )
-def test_a_program_that_does_not_do_it_is_told_and_the_terminal_is_tried(
+def test_failing_clipboard_program_is_reported_and_terminal_is_used(
     place: ClipboardPrograms, script: str, why: str
 ):
     place.environment["DISPLAY"] = ":0"
@@ -69,21 +69,21 @@ def test_a_program_that_does_not_do_it_is_told_and_the_terminal_is_tried(
     assert place.sent == [f"\x1b]52;c;{base64.b64encode(b'text').decode()}\x07"]
 
 
-def test_over_ssh_no_program_here_is_asked(place: ClipboardPrograms):
+def test_copy_over_ssh_uses_terminal_and_no_local_program(place: ClipboardPrograms):
     place.environment |= {"DISPLAY": "localhost:10.0", "SSH_CONNECTION": "a 1 b 2"}
     place.program("xclip", KEEPS)
     assert place.copy("text").startswith("Sent to the terminal, unverified.")
     assert not (place.folder / "xclip.kept").exists()
 
 
-def test_windows_gets_what_it_can_read(place: ClipboardPrograms):
+def test_copy_on_wsl_sends_utf_16_to_clip_exe(place: ClipboardPrograms):
     place.environment["WSL_DISTRO_NAME"] = "Debian"
     place.program("clip.exe", KEEPS)
     assert place.copy("ü\n").startswith("Sent to clip.exe, unverified.")
     assert place.given_to("clip.exe") == "ü\n".encode("utf-16-le")
 
 
-def test_in_tmux_its_buffer_has_it_and_the_terminal_gets_it_through(place: ClipboardPrograms):
+def test_copy_in_tmux_fills_buffer_and_passes_through_to_terminal(place: ClipboardPrograms):
     place.environment["TMUX"] = "/tmp/x,1,0"
     place.program(
         "tmux", '#!/bin/sh\ncase $1 in load-buffer) cat > "$0.kept";; *) cat "$0.kept";; esac\n'
@@ -92,7 +92,7 @@ def test_in_tmux_its_buffer_has_it_and_the_terminal_gets_it_through(place: Clipb
     assert place.sent[0].startswith("\x1bPtmux;\x1b\x1b]52;c;")
 
 
-def test_a_terminal_that_ignores_it_and_a_text_that_is_too_long_are_told(place: ClipboardPrograms):
+def test_copy_warns_about_vte_terminal_and_text_too_long(place: ClipboardPrograms):
     place.environment["VTE_VERSION"] = "7600"
     assert "(VTE) ignore it. `/copy --file`" in place.copy("text")
     place.sent.clear()
@@ -100,13 +100,13 @@ def test_a_terminal_that_ignores_it_and_a_text_that_is_too_long_are_told(place: 
     assert place.sent == []
 
 
-def test_without_a_desktop_the_native_way_says_so(place: ClipboardPrograms):
+def test_native_copy_without_desktop_is_refused(place: ClipboardPrograms):
     assert place.copy("text", "native").startswith("There is no desktop here")
     place.environment["WAYLAND_DISPLAY"] = "wayland-0"
     assert "install wl-clipboard" in place.copy("text", "native")
 
 
-def test_the_last_copy_is_kept_for_its_owner_only_even_with_half_characters(
+def test_last_copy_file_is_private_and_tolerates_lone_surrogates(
     place: ClipboardPrograms,
 ):
     place.copy("first")
@@ -116,7 +116,7 @@ def test_the_last_copy_is_kept_for_its_owner_only_even_with_half_characters(
     assert kept.stat().st_mode & 0o777 == 0o600
 
 
-def test_a_state_folder_that_cannot_be_written_is_told(place: ClipboardPrograms):
+def test_unwritable_state_folder_is_reported_on_copy(place: ClipboardPrograms):
     (place.folder / "state").write_text("no folder")
     assert "It couldn't be saved in a file" in place.copy("text")
 
@@ -139,7 +139,9 @@ async def answered(driver: AppDriver) -> None:
     ("command", "copied"),
     [("/copy", "Third."), ("/copy 3", "First."), ("/copy code", "make test")],
 )
-async def test_an_answer_or_its_code_is_copied(project: ScriptedProject, command: str, copied: str):
+async def test_copy_command_copies_answer_or_its_code_block(
+    project: ScriptedProject, command: str, copied: str
+):
     for answer in ANSWERS:
         project.model.will_say(answer)
     async with running_app(project) as driver:
@@ -152,7 +154,7 @@ async def test_an_answer_or_its_code_is_copied(project: ScriptedProject, command
         await driver.until(lambda: str(last_copy_file()) in driver.text.replace("\n  ", ""))
 
 
-async def test_where_no_session_is_kept_no_copy_is(project: ScriptedProject):
+async def test_copy_is_not_stored_when_sessions_are_not_saved(project: ScriptedProject):
     project.configure("\n[session]\nsave = false\nsnapshots = false\n")
     project.model.will_say("An answer.")
     async with running_app(project) as driver:
@@ -164,7 +166,7 @@ async def test_where_no_session_is_kept_no_copy_is(project: ScriptedProject):
     assert not last_copy_file().exists()
 
 
-async def test_what_is_not_there_cannot_be_copied(project: ScriptedProject):
+async def test_copy_without_answer_or_code_block_is_refused(project: ScriptedProject):
     async with running_app(project) as driver:
         await driver.send("/copy")
         await driver.until(lambda: "There is no answer to copy yet." in driver.text)

@@ -19,7 +19,7 @@ from tests.support.fake_service import FakeService, ModelReply, RawReply
 from tests.support.project import ScriptedProject
 
 
-async def test_e01_help_lists_every_command_own_name_and_key_in_force(project: ScriptedProject):
+async def test_e01_help_lists_every_command_alias_and_effective_key(project: ScriptedProject):
     settings = UiSettings(
         keys={"toggle_all": ["ctrl-t"], "page-up": ["none"]}, aliases={"/m": "/model small"}
     )
@@ -36,7 +36,7 @@ async def test_e01_help_lists_every_command_own_name_and_key_in_force(project: S
         assert "PageDown" in driver.text
 
 
-async def test_what_is_longer_than_the_screen_is_read_from_its_beginning(project: ScriptedProject):
+async def test_output_longer_than_screen_is_shown_from_its_start(project: ScriptedProject):
     async with running_app(project) as driver:
         await driver.send("/help")
         await driver.until(
@@ -54,7 +54,7 @@ async def test_an_unknown_command_stays_in_the_input_with_a_suggestion(project: 
         assert driver.app.composer.text == "/modell gpt-4.1"
 
 
-async def test_a_command_that_breaks_is_told_and_ends_nothing(
+async def test_failing_command_shows_error_and_app_keeps_running(
     project: ScriptedProject, monkeypatch
 ):
     def broken() -> None:
@@ -68,7 +68,7 @@ async def test_a_command_that_breaks_is_told_and_ends_nothing(
         assert driver.app.is_running
 
 
-async def test_a_path_is_a_prompt_and_two_slashes_escape(project: ScriptedProject):
+async def test_path_is_sent_as_prompt_and_double_slash_escapes_command(project: ScriptedProject):
     async with running_app(project) as driver:
         await driver.send("/usr/bin/env is missing")
         await driver.idle()
@@ -77,7 +77,7 @@ async def test_a_path_is_a_prompt_and_two_slashes_escape(project: ScriptedProjec
         assert driver.sent == ["/usr/bin/env is missing", "/model is a command"]
 
 
-async def test_e05_model_without_argument_lets_pick(project: ScriptedProject):
+async def test_e05_model_without_argument_opens_picker(project: ScriptedProject):
     async with running_app(project) as driver:
         await driver.send("/model")
         await driver.until(lambda: driver.app.picker.has_focus)
@@ -87,7 +87,7 @@ async def test_e05_model_without_argument_lets_pick(project: ScriptedProject):
         assert driver.app.composer.has_focus
 
 
-async def test_an_own_name_runs_what_it_stands_for(project: ScriptedProject):
+async def test_alias_runs_its_command(project: ScriptedProject):
     async with running_app(
         project, prepare=lambda: UiSettings(aliases={"/m": "/model gpt-4.1"})
     ) as driver:
@@ -95,7 +95,7 @@ async def test_an_own_name_runs_what_it_stands_for(project: ScriptedProject):
         await driver.until(lambda: driver.conversation.settings.model == "fake/gpt-4.1")
 
 
-async def test_what_is_odd_about_the_settings_is_said_at_the_start(project: ScriptedProject):
+async def test_problems_in_settings_are_shown_at_start(project: ScriptedProject):
     settings = UiSettings(keys={"fly": ["f1"]}, aliases={"/quit": "/clear", "/x": "/nothing"})
     async with running_app(project, prepare=lambda: settings, theme="neon") as driver:
         await driver.until(lambda: "[ui]" in driver.text)
@@ -105,7 +105,7 @@ async def test_what_is_odd_about_the_settings_is_said_at_the_start(project: Scri
         assert "! [ui]: there is no theme 'neon', only dark, " in driver.text
 
 
-async def test_e05_a_model_that_is_not_there_changes_nothing(project: ScriptedProject):
+async def test_e05_unknown_model_changes_nothing(project: ScriptedProject):
     project.configure('[providers.bare]\ntype = "openai"\nbase_url = "http://127.0.0.1:9/v1"\n')
     async with running_app(project) as driver:
         await driver.send("/model bare")
@@ -113,7 +113,7 @@ async def test_e05_a_model_that_is_not_there_changes_nothing(project: ScriptedPr
         assert driver.conversation.settings.model == "fake/gpt-4o"
 
 
-async def test_a_mode_is_told_in_the_words_of_the_list(project: ScriptedProject):
+async def test_mode_command_shows_description_of_mode(project: ScriptedProject):
     async with running_app(project) as driver:
         await driver.send("/mode accept")
         await driver.until(lambda: driver.conversation.settings.mode == "accept")
@@ -122,7 +122,7 @@ async def test_a_mode_is_told_in_the_words_of_the_list(project: ScriptedProject)
         await driver.until(lambda: "asks only before changing dirge's own settings" in driver.text)
 
 
-async def test_why_asks_the_engine_itself(project: ScriptedProject):
+async def test_why_shows_decision_of_permission_engine(project: ScriptedProject):
     async with running_app(project) as driver:
         await driver.send("/why read /etc/hosts")
         await driver.until(lambda: "ask: " in driver.text)
@@ -144,7 +144,7 @@ async def test_e09_grants_can_be_listed_added_removed_and_cleared(project: Scrip
         await driver.until(lambda: not driver.conversation.settings.grants)
 
 
-async def test_e03_tab_goes_through_the_commands_that_begin_so(project: ScriptedProject):
+async def test_e03_tab_cycles_through_commands_with_prefix(project: ScriptedProject):
     async with running_app(project) as driver:
         await driver.type("/mo")
         await driver.until(lambda: driver.app.composer.has_proposals)
@@ -154,7 +154,7 @@ async def test_e03_tab_goes_through_the_commands_that_begin_so(project: Scripted
         await driver.until(lambda: driver.app.composer.text == "/model ")
 
 
-async def test_what_may_follow_a_command_is_offered(project: ScriptedProject):
+async def test_completion_offers_arguments_of_commands(project: ScriptedProject):
     async with running_app(project) as driver:
         for line, offered in (
             ("/effort x", "xhigh"),
@@ -172,7 +172,7 @@ async def test_what_may_follow_a_command_is_offered(project: ScriptedProject):
             )
 
 
-async def test_e07_why_names_the_folder_outside(project: ScriptedProject):
+async def test_e07_why_names_path_outside_project(project: ScriptedProject):
     async with running_app(project) as driver:
         await driver.send("/why write /etc/hosts")
         await driver.until(lambda: "ask: " in driver.text)
@@ -180,7 +180,7 @@ async def test_e07_why_names_the_folder_outside(project: ScriptedProject):
         assert "outside" in driver.text
 
 
-async def test_e15_retry_takes_the_last_prompt_back(project: ScriptedProject):
+async def test_e15_retry_puts_last_prompt_back_into_input(project: ScriptedProject):
     async with running_app(project) as driver:
         await driver.send("first")
         await driver.idle()
@@ -191,7 +191,7 @@ async def test_e15_retry_takes_the_last_prompt_back(project: ScriptedProject):
         assert driver.sent == ["first"]
 
 
-async def test_e17_during_a_run_the_models_are_listed_and_the_folder_stays(
+async def test_e17_model_picker_opens_during_run_but_cd_has_to_wait(
     project: ScriptedProject,
 ):
     project.model.will_call("bash", command=WAITING_COMMAND)
@@ -208,23 +208,23 @@ async def test_e17_during_a_run_the_models_are_listed_and_the_folder_stays(
         await driver.idle()
 
 
-async def test_e27_several_spaces_are_one(project: ScriptedProject):
+async def test_e27_repeated_spaces_between_arguments_are_ignored(project: ScriptedProject):
     async with running_app(project) as driver:
         await driver.send("/model    gpt-4.1  ")
         await driver.until(lambda: driver.conversation.settings.model == "fake/gpt-4.1")
 
 
-async def test_in_another_folder_a_new_session_begins_without_what_was_allowed(
+async def test_cd_to_another_folder_opens_new_session_without_grants(
     project: ScriptedProject,
 ):
     other = project.folder.parent / "other"
     (other / ".dirge").mkdir(parents=True)
     (other / ".dirge" / "config.toml").write_text('[ui]\ntheme = "light"\n')
-    doors: dict[Path, TrustGate] = {}
+    gates: dict[Path, TrustGate] = {}
 
     def folder() -> TrustGate:
         environment = {"DIRGE_STATE_DIR": str(project.state_dir), "HOME": "/nowhere"}
-        return doors.setdefault(Path.cwd(), TrustGate(Path.cwd(), environment))
+        return gates.setdefault(Path.cwd(), TrustGate(Path.cwd(), environment))
 
     async with running_app(project, project=folder) as driver:
         first = driver.conversation
@@ -244,7 +244,7 @@ async def test_in_another_folder_a_new_session_begins_without_what_was_allowed(
         assert f"dirge -C {project.folder}" not in driver.text or first.session_id in driver.text
 
 
-async def test_where_the_other_folder_cannot_be_opened_one_stays(project: ScriptedProject):
+async def test_cd_that_fails_keeps_folder_and_conversation(project: ScriptedProject):
     def broken(asker: Asker, session_id: str | None, way: str = "write") -> Conversation:
         raise SessionError("no room")
 
@@ -257,7 +257,7 @@ async def test_where_the_other_folder_cannot_be_opened_one_stays(project: Script
         assert driver.app.composer.text == "/cd sub"
 
 
-async def test_esc_ends_a_side_question_that_takes_too_long(project: ScriptedProject):
+async def test_esc_cancels_pending_side_question(project: ScriptedProject):
     async def wait_for_ever() -> None:
         await asyncio.Event().wait()
 
@@ -273,7 +273,7 @@ async def test_esc_ends_a_side_question_that_takes_too_long(project: ScriptedPro
         assert driver.app.controller.state == "ready"
 
 
-async def test_search_looks_for_words_in_the_transcript(project: ScriptedProject):
+async def test_search_command_finds_text_in_transcript(project: ScriptedProject):
     project.model.will_say("The needle is here.")
     async with running_app(project) as driver:
         await driver.send("look")
@@ -283,7 +283,7 @@ async def test_search_looks_for_words_in_the_transcript(project: ScriptedProject
         await driver.until(lambda: driver.app.transcript.search.query == "needle")
 
 
-async def test_reasoning_shows_thinking_from_now_on_and_hides_it_again(project: ScriptedProject):
+async def test_reasoning_command_toggles_display_of_thinking(project: ScriptedProject):
     for number in range(3):
         project.model.will_say(f"Answer {number}.", thinking=f"Hm, number {number}.")
     async with running_app(project) as driver:
@@ -299,7 +299,7 @@ async def test_reasoning_shows_thinking_from_now_on_and_hides_it_again(project: 
         assert "Hm, number 2." not in driver.text
 
 
-async def test_a_side_question_is_answered_while_a_run_goes_on(project: ScriptedProject):
+async def test_side_question_is_answered_during_a_run(project: ScriptedProject):
     project.model.will_call("bash", command=WAITING_COMMAND)
     project.model.will_say("It builds.")
     async with running_app(project, mode="yolo") as driver:
@@ -329,7 +329,7 @@ async def test_clear_opens_a_new_session_and_names_the_old_one(project: Scripted
         assert driver.sent == ["and now"]
 
 
-async def test_clear_has_to_wait_while_a_run_is_active(project: ScriptedProject):
+async def test_clear_has_to_wait_during_a_run(project: ScriptedProject):
     project.model.will_call("bash", command=WAITING_COMMAND)
     async with running_app(project, mode="yolo") as driver:
         await driver.send("go")
@@ -340,7 +340,7 @@ async def test_clear_has_to_wait_while_a_run_is_active(project: ScriptedProject)
         assert len(driver.opened) == 1
 
 
-async def test_sessions_lets_go_on_in_another_one(project: ScriptedProject):
+async def test_sessions_command_resumes_selected_session(project: ScriptedProject):
     project.model.will_say("It is a parser.")
     async with running_app(project) as driver:
         await driver.send("what is this?")
@@ -362,7 +362,7 @@ async def test_quit_ends_the_program(project: ScriptedProject):
         await driver.until(lambda: not driver.app.is_running)
 
 
-async def test_theme_switches_the_colours(project: ScriptedProject):
+async def test_theme_command_switches_theme(project: ScriptedProject):
     async with running_app(project) as driver:
         await driver.send("/theme light")
         await driver.until(lambda: driver.app.theme_switcher.theme.name == "light")
@@ -405,7 +405,7 @@ def alone(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("alone")
-async def test_without_a_provider_one_is_set_up_and_the_conversation_opens(
+async def test_setup_without_provider_stores_one_and_opens_conversation(
     project: ScriptedProject, home: Path
 ):
     refused = RawReply(status=401, body='{"error":{"message":"no such key"}}')
@@ -442,7 +442,7 @@ async def test_without_a_provider_one_is_set_up_and_the_conversation_opens(
     assert key.stat().st_mode & 0o777 == 0o600
 
 
-async def test_what_is_at_hand_is_offered_before_what_is_merely_known(
+async def test_setup_lists_detected_providers_first(
     project: ScriptedProject, home: Path, monkeypatch: pytest.MonkeyPatch
 ):
     tags = RawReply(
@@ -457,12 +457,12 @@ async def test_what_is_at_hand_is_offered_before_what_is_merely_known(
             project, opens=False, setup=lambda: setup, refusals=refusals, demo=lambda: None
         ) as driver:
             await driver.until(lambda: driver.app.picker.has_focus)
-            told = [f"{choice.label} {choice.detail}" for choice in driver.app.picker.choices]
-            assert told[0] == f"Ollama answers at {service.url('ollama')}, 2 models"
-            assert told[1] == "Mistral MISTRAL_API_KEY is set"
-            assert told[2].startswith("A server of your own or your company's")
-            assert told[3].startswith("See it work without a model")
-            assert len([line for line in told if line.startswith("Ollama")]) == 1
+            listed = [f"{choice.label} {choice.detail}" for choice in driver.app.picker.choices]
+            assert listed[0] == f"Ollama answers at {service.url('ollama')}, 2 models"
+            assert listed[1] == "Mistral MISTRAL_API_KEY is set"
+            assert listed[2].startswith("A server of your own or your company's")
+            assert listed[3].startswith("See it work without a model")
+            assert len([line for line in listed if line.startswith("Ollama")]) == 1
             await driver.pilot.press("enter")
             await driver.until(
                 lambda: "Choose a model" in driver.screen and "gemma3" in driver.screen
@@ -474,7 +474,7 @@ async def test_what_is_at_hand_is_offered_before_what_is_merely_known(
 
 
 @pytest.mark.usefixtures("alone")
-async def test_the_demo_can_be_chosen_instead(project: ScriptedProject, home: Path):
+async def test_demo_can_be_chosen_during_setup(project: ScriptedProject, home: Path):
     def played(asker: Asker) -> Conversation:
         return project.build(asker, SessionChoice())
 
@@ -500,7 +500,7 @@ async def test_the_demo_can_be_chosen_instead(project: ScriptedProject, home: Pa
 
 
 @pytest.mark.usefixtures("alone")
-async def test_who_gives_the_set_up_up_is_asked_again_by_enter(project: ScriptedProject):
+async def test_cancelled_setup_opens_again_on_enter(project: ScriptedProject):
     refusals = [NoProvider("no provider is configured."), NoProvider("none.")]
     async with running_app(project, opens=False, setup=ProviderSetup, refusals=refusals) as driver:
         await driver.until(lambda: driver.app.picker.has_focus)
@@ -515,7 +515,7 @@ async def test_who_gives_the_set_up_up_is_asked_again_by_enter(project: Scripted
         await driver.until(lambda: driver.app.composer.text == "hello")
 
 
-async def test_without_a_provider_and_without_set_up_the_program_ends_saying_so(
+async def test_missing_provider_without_setup_ends_program_with_error(
     project: ScriptedProject,
 ):
     async with running_app(
@@ -525,7 +525,7 @@ async def test_without_a_provider_and_without_set_up_the_program_ends_saying_so(
         assert str(driver.app.failure) == "no provider is configured."
 
 
-async def test_a_session_that_cannot_be_opened_is_told_and_no_empty_one_begins(
+async def test_unknown_session_is_reported_and_no_session_is_created(
     project: ScriptedProject,
 ):
     async with running_app(project, opens=False, resumes="nowhere") as driver:
@@ -535,7 +535,7 @@ async def test_a_session_that_cannot_be_opened_is_told_and_no_empty_one_begins(
     assert not list(project.state_dir.glob("sessions/*/*.jsonl"))
 
 
-async def test_a_configuration_error_ends_the_program_with_that_error(project: ScriptedProject):
+async def test_configuration_error_ends_program_with_message(project: ScriptedProject):
     async with running_app(
         project, opens=False, refusals=[ConfigError("line 3: no setting `x`.")]
     ) as driver:

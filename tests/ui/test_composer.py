@@ -6,7 +6,7 @@ from tests.support.app_driver import running_app
 from tests.support.project import ScriptedProject
 
 
-async def test_four_ways_to_a_new_line(project: ScriptedProject):
+async def test_four_keys_insert_a_newline(project: ScriptedProject):
     async with running_app(project) as driver:
         await driver.pilot.press("a", "ctrl+j", "b", "alt+enter", "c", "shift+enter", "d")
         await driver.pilot.press("backslash", "enter", "e")
@@ -14,7 +14,7 @@ async def test_four_ways_to_a_new_line(project: ScriptedProject):
         assert driver.sent == []
 
 
-async def test_what_is_typed_right_after_enter_is_the_next_prompt(project: ScriptedProject):
+async def test_text_typed_after_enter_belongs_to_next_prompt(project: ScriptedProject):
     async with running_app(project) as driver:
         await driver.type("one")
         driver.app.composer.key_action_submit()
@@ -24,7 +24,7 @@ async def test_what_is_typed_right_after_enter_is_the_next_prompt(project: Scrip
         assert driver.app.composer.text == "two"
 
 
-async def test_a_paste_with_newlines_does_not_send(project: ScriptedProject):
+async def test_pasted_newlines_do_not_submit(project: ScriptedProject):
     async with running_app(project) as driver:
         driver.app.composer.post_message(events.Paste("a\r\nb\r\nc\r\n"))
         await driver.until(lambda: driver.app.composer.text)
@@ -32,7 +32,7 @@ async def test_a_paste_with_newlines_does_not_send(project: ScriptedProject):
         assert driver.sent == []
 
 
-async def test_a_large_paste_is_a_placeholder_and_is_sent_whole(project: ScriptedProject):
+async def test_large_paste_is_shown_as_placeholder_and_sent_in_full(project: ScriptedProject):
     text = "\n".join(f"line {n}" for n in range(12))
     async with running_app(project) as driver:
         await driver.paste(text)
@@ -43,7 +43,7 @@ async def test_a_large_paste_is_a_placeholder_and_is_sent_whole(project: Scripte
         assert driver.sent == [f"{text} why"]
 
 
-async def test_a_long_line_is_a_placeholder_too(project: ScriptedProject):
+async def test_long_pasted_line_is_shown_as_placeholder(project: ScriptedProject):
     async with running_app(project) as driver:
         await driver.paste("x" * 300_000)
         assert driver.app.composer.text == "[300000 characters pasted]"
@@ -52,13 +52,13 @@ async def test_a_long_line_is_a_placeholder_too(project: ScriptedProject):
         assert driver.sent == ["x" * 300_000]
 
 
-async def test_that_a_paste_was_too_much_is_said(project: ScriptedProject):
+async def test_truncated_paste_is_reported(project: ScriptedProject):
     async with running_app(project) as driver:
         await driver.paste("line\n" * 1_000_000)
         await driver.until(lambda: "Only the first MiB of the paste was inserted." in driver.text)
 
 
-async def test_a_placeholder_called_back_from_history_still_means_the_same(
+async def test_placeholder_recalled_from_history_is_sent_in_full(
     project: ScriptedProject,
 ):
     text = "\n".join(f"line {n}" for n in range(12))
@@ -73,7 +73,7 @@ async def test_a_placeholder_called_back_from_history_still_means_the_same(
         assert driver.sent[1] == text
 
 
-async def test_backspace_takes_a_placeholder_at_once(project: ScriptedProject):
+async def test_backspace_deletes_whole_placeholder(project: ScriptedProject):
     async with running_app(project) as driver:
         await driver.type("see ")
         await driver.paste("1\n2\n3\n4\n5")
@@ -81,14 +81,14 @@ async def test_backspace_takes_a_placeholder_at_once(project: ScriptedProject):
         assert driver.app.composer.text == "see "
 
 
-async def test_pasting_the_same_again_puts_it_in_as_it_is(project: ScriptedProject):
+async def test_pasting_same_text_again_replaces_placeholder_by_text(project: ScriptedProject):
     async with running_app(project) as driver:
         await driver.paste("1\n2\n3\n4\n5")
         await driver.paste("1\n2\n3\n4\n5")
         assert driver.app.composer.text == "1\n2\n3\n4\n5"
 
 
-async def test_a_paste_cannot_smuggle_terminal_commands_or_lone_surrogates(
+async def test_paste_strips_escape_codes_and_lone_surrogates(
     project: ScriptedProject,
 ):
     async with running_app(project) as driver:
@@ -96,7 +96,7 @@ async def test_a_paste_cannot_smuggle_terminal_commands_or_lone_surrogates(
         assert driver.app.composer.text == "ab\ufffd"
 
 
-async def test_up_moves_by_line_before_it_goes_back_in_history(project: ScriptedProject):
+async def test_up_moves_by_line_before_it_recalls_history(project: ScriptedProject):
     async with running_app(project) as driver:
         await driver.send("first")
         await driver.idle()
@@ -109,7 +109,7 @@ async def test_up_moves_by_line_before_it_goes_back_in_history(project: Scripted
         assert driver.app.composer.text == "one\ntwo"
 
 
-async def test_what_was_cut_can_be_put_back(project: ScriptedProject):
+async def test_cut_text_can_be_yanked(project: ScriptedProject):
     async with running_app(project) as driver:
         await driver.type("one two")
         await driver.pilot.press("ctrl+w", "ctrl+y", "ctrl+y")
@@ -118,7 +118,7 @@ async def test_what_was_cut_can_be_put_back(project: ScriptedProject):
         assert driver.app.composer.text == ""
 
 
-async def test_tab_cycles_through_commands(project: ScriptedProject):
+async def test_tab_cycles_through_command_proposals(project: ScriptedProject):
     async with running_app(project) as driver:
         await driver.type("/mo")
         await driver.until(lambda: driver.app.proposals.is_open)
@@ -137,7 +137,7 @@ async def test_esc_closes_the_proposals_and_keeps_the_text(project: ScriptedProj
         assert driver.app.composer.text == "/mo"
 
 
-async def test_at_proposes_files_that_git_would_not_ignore(project: ScriptedProject):
+async def test_at_sign_proposes_files_not_ignored_by_git(project: ScriptedProject):
     (project.folder / "src").mkdir()
     (project.folder / "src" / "parser.py").write_text("")
     (project.folder / "secret.log").write_text("")
@@ -155,7 +155,7 @@ async def test_at_proposes_files_that_git_would_not_ignore(project: ScriptedProj
         assert driver.sent == []
 
 
-async def test_history_is_searched_in_place_as_it_is_typed(project: ScriptedProject):
+async def test_ctrl_r_searches_history_while_typing(project: ScriptedProject):
     async with running_app(project) as driver:
         for prompt in ("fix the parser", "write docs", "test the parser"):
             await driver.send(prompt)
@@ -176,7 +176,7 @@ async def test_history_is_searched_in_place_as_it_is_typed(project: ScriptedProj
         assert driver.app.composer.text == "my draft"
 
 
-async def test_esc_ends_a_search_and_gives_the_draft_back(project: ScriptedProject):
+async def test_esc_cancels_history_search_and_restores_draft(project: ScriptedProject):
     async with running_app(project) as driver:
         await driver.send("fix the parser")
         await driver.idle()
@@ -185,7 +185,7 @@ async def test_esc_ends_a_search_and_gives_the_draft_back(project: ScriptedProje
         assert driver.app.composer.text == "my draxft"
 
 
-async def test_another_key_takes_what_was_found_and_does_its_work(project: ScriptedProject):
+async def test_other_key_accepts_found_prompt_and_runs_its_action(project: ScriptedProject):
     async with running_app(project) as driver:
         await driver.send("fix the parser")
         await driver.idle()
@@ -193,7 +193,7 @@ async def test_another_key_takes_what_was_found_and_does_its_work(project: Scrip
         assert driver.app.composer.text == "xfix the parser"
 
 
-async def test_a_search_that_finds_nothing_says_so_and_keeps_the_draft(project: ScriptedProject):
+async def test_history_search_without_match_keeps_draft(project: ScriptedProject):
     async with running_app(project) as driver:
         await driver.type("my draft")
         await driver.pilot.press("ctrl+r", "z")

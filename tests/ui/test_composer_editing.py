@@ -17,10 +17,10 @@ TWELVE = "\n".join(f"line {n}" for n in range(12))
 PLACEHOLDER = "[12 lines pasted]"
 
 
-# -- cutting and putting back
+# -- cut and yank
 
 
-async def test_cuts_in_a_row_are_one_and_alt_y_swaps_in_the_one_before(project: ScriptedProject):
+async def test_consecutive_cuts_are_one_and_alt_y_yanks_the_one_before(project: ScriptedProject):
     """Case F13."""
     async with running_app(project) as driver:
         driver.app.composer.put("alpha beta gamma")
@@ -34,14 +34,14 @@ async def test_cuts_in_a_row_are_one_and_alt_y_swaps_in_the_one_before(project: 
         assert driver.app.composer.text == "alpha beta gamma"
 
 
-async def test_alt_y_does_nothing_unless_right_after_a_yank(project: ScriptedProject):
+async def test_alt_y_works_only_right_after_yank(project: ScriptedProject):
     async with running_app(project) as driver:
         await driver.type("one two")
         await driver.pilot.press("ctrl+w", "ctrl+y", "left", "alt+y")
         assert driver.app.composer.text == "one two"
 
 
-async def test_each_way_of_cutting_can_be_put_back(project: ScriptedProject):
+async def test_every_cut_command_can_be_yanked(project: ScriptedProject):
     async with running_app(project) as driver:
         for keys, left in (
             (("ctrl+k",), "one"),
@@ -56,7 +56,7 @@ async def test_each_way_of_cutting_can_be_put_back(project: ScriptedProject):
             assert driver.app.composer.text == "one two"
 
 
-async def test_cutting_at_the_end_of_a_line_takes_the_line_break(project: ScriptedProject):
+async def test_cut_at_line_edge_removes_line_break(project: ScriptedProject):
     async with running_app(project) as driver:
         driver.app.composer.put("one\ntwo")
         await driver.pilot.press("ctrl+u", "ctrl+u")
@@ -68,7 +68,7 @@ async def test_cutting_at_the_end_of_a_line_takes_the_line_break(project: Script
 
 
 @given(st.lists(st.tuples(st.text(max_size=3), st.booleans(), st.booleans()), max_size=30))
-def test_a_kill_ring_gives_the_last_ten_in_a_circle(cuts: list[tuple[str, bool, bool]]):
+def test_kill_ring_cycles_through_last_ten_cuts(cuts: list[tuple[str, bool, bool]]):
     ring, kept = KillRing(), []
     for text, joins, is_before in cuts:
         ring.push(text, joins=joins, before=is_before)
@@ -84,7 +84,7 @@ def test_a_kill_ring_gives_the_last_ten_in_a_circle(cuts: list[tuple[str, bool, 
 # -- undo
 
 
-async def test_undo_goes_by_words_and_redo_takes_it_back(project: ScriptedProject):
+async def test_undo_removes_one_word_and_redo_restores_it(project: ScriptedProject):
     async with running_app(project) as driver:
         await driver.type("one two three")
         await driver.pilot.press("ctrl+underscore")
@@ -95,7 +95,7 @@ async def test_undo_goes_by_words_and_redo_takes_it_back(project: ScriptedProjec
         assert driver.app.composer.text == "one two "
 
 
-async def test_a_cut_and_a_paste_are_one_step_each(project: ScriptedProject):
+async def test_cut_and_paste_are_one_undo_step_each(project: ScriptedProject):
     async with running_app(project) as driver:
         await driver.type("a")
         await driver.paste("bc")
@@ -108,7 +108,7 @@ async def test_a_cut_and_a_paste_are_one_step_each(project: ScriptedProject):
         assert texts == ["abcd", "abc", "a", ""]
 
 
-async def test_a_cleared_input_comes_back_with_undo(project: ScriptedProject):
+async def test_undo_restores_cleared_input(project: ScriptedProject):
     async with running_app(project) as driver:
         driver.app.composer.put("a long thought")
         await driver.pilot.press("ctrl+c")
@@ -146,7 +146,7 @@ async def do(driver: AppDriver, key: str) -> None:
             composer.act(*found)
 
 
-async def test_placeholders_stay_whole_and_undo_returns_the_text_whatever_is_pressed(
+async def test_random_keys_keep_placeholders_whole_and_undo_redo_exact(
     project: ScriptedProject,
 ):
     """Peers' failure 16: half a placeholder would be sent literally."""
@@ -182,7 +182,7 @@ async def test_placeholders_stay_whole_and_undo_returns_the_text_whatever_is_pre
 # -- selecting
 
 
-async def test_shift_and_an_arrow_select_and_typing_replaces_it(project: ScriptedProject):
+async def test_typing_replaces_text_selected_with_shift_and_arrow(project: ScriptedProject):
     async with running_app(project) as driver:
         driver.app.composer.put("one two three")
         await driver.pilot.press("ctrl+shift+left", "shift+left")
@@ -193,7 +193,7 @@ async def test_shift_and_an_arrow_select_and_typing_replaces_it(project: Scripte
         assert driver.app.composer.text == "x"
 
 
-async def test_a_paste_takes_the_place_of_what_is_selected(project: ScriptedProject):
+async def test_paste_replaces_selection(project: ScriptedProject):
     async with running_app(project) as driver:
         await driver.type("one two")
         await driver.pilot.press("ctrl+shift+left")
@@ -201,7 +201,7 @@ async def test_a_paste_takes_the_place_of_what_is_selected(project: ScriptedProj
         assert driver.app.composer.text == f"one {PLACEHOLDER}"
 
 
-async def test_ctrl_c_copies_what_is_selected_and_leaves_it(project: ScriptedProject):
+async def test_ctrl_c_copies_selection_and_keeps_text(project: ScriptedProject):
     async with running_app(project) as driver:
         await driver.type("one two")
         await driver.pilot.press("ctrl+shift+left", "ctrl+c")
@@ -210,7 +210,7 @@ async def test_ctrl_c_copies_what_is_selected_and_leaves_it(project: ScriptedPro
         assert driver.app.is_running
 
 
-async def test_a_mark_makes_moving_select_until_something_else_is_done(project: ScriptedProject):
+async def test_cursor_moves_extend_selection_after_set_mark(project: ScriptedProject):
     async with running_app(project) as driver:
         driver.app.composer.put("one two three")
         await driver.pilot.press("ctrl+a", "ctrl+@", "alt+f", "alt+f")
@@ -219,10 +219,10 @@ async def test_a_mark_makes_moving_select_until_something_else_is_done(project: 
         assert driver.app.composer.text == "one two threeone two"
 
 
-# -- placeholders are one thing
+# -- placeholders as units
 
 
-async def test_the_cursor_goes_over_a_placeholder_in_one_step(project: ScriptedProject):
+async def test_cursor_crosses_placeholder_in_one_step(project: ScriptedProject):
     async with running_app(project) as driver:
         await driver.paste(TWELVE)
         await driver.pilot.press("left", "a", "right", "b")
@@ -243,7 +243,9 @@ WAYS_TO_DELETE = (
 )
 
 
-async def test_a_placeholder_is_deleted_whole_and_undo_brings_it_back(project: ScriptedProject):
+async def test_every_delete_command_removes_whole_placeholder_and_undo_restores_it(
+    project: ScriptedProject,
+):
     async with running_app(project) as driver:
         composer = driver.app.composer
         composer.put("x ")
@@ -259,7 +261,7 @@ async def test_a_placeholder_is_deleted_whole_and_undo_brings_it_back(project: S
         assert driver.sent == [f"x {TWELVE}"]
 
 
-async def test_a_placeholder_that_was_cut_and_put_back_still_means_the_same(
+async def test_placeholder_cut_and_yanked_is_sent_in_full(
     project: ScriptedProject,
 ):
     async with running_app(project) as driver:
@@ -269,10 +271,10 @@ async def test_a_placeholder_that_was_cut_and_put_back_still_means_the_same(
         assert driver.sent == [f"y {TWELVE}"]
 
 
-# -- what arrives
+# -- pasted text
 
 
-async def test_what_is_typed_right_after_a_paste_comes_behind_it(project: ScriptedProject):
+async def test_text_typed_right_after_paste_follows_it(project: ScriptedProject):
     """Peers' failures 14 and 15."""
     async with running_app(project) as driver:
         composer = driver.app.composer
@@ -284,7 +286,7 @@ async def test_what_is_typed_right_after_a_paste_comes_behind_it(project: Script
         assert driver.sent == []
 
 
-async def test_of_five_megabytes_the_first_is_taken_and_said(project: ScriptedProject):
+async def test_paste_over_limit_keeps_first_mib_and_reports_it(project: ScriptedProject):
     async with running_app(project) as driver:
         await driver.paste("word " * 1_000_000)
         await driver.until(lambda: "Only the first MiB of the paste was inserted." in driver.text)
@@ -292,7 +294,7 @@ async def test_of_five_megabytes_the_first_is_taken_and_said(project: ScriptedPr
         assert len(driver.app.composer.pastes.expand(driver.app.composer.text)) == LARGEST
 
 
-async def test_nothing_of_a_clipboard_breaks_what_is_stored(project: ScriptedProject):
+async def test_pasted_surrogates_and_nul_cannot_break_journal(project: ScriptedProject):
     """Peers' failure 21."""
     async with running_app(project) as driver:
         await driver.paste("a\ud83d\x00b\udc00")
@@ -306,7 +308,7 @@ PIECES = st.sampled_from(["a", " ", "\n", "[", "]", "[12 lines pasted]", "1\n2\n
 
 
 @given(st.lists(PIECES, max_size=8).map("".join))
-def test_folding_a_text_never_changes_what_it_means(text: str):
+def test_folding_and_expanding_pastes_keeps_text(text: str):
     pastes = Pastes()
     pastes.add(TWELVE, "")
     pastes.add("1\n2\n3\n4\n5", "")
@@ -318,7 +320,7 @@ def test_folding_a_text_never_changes_what_it_means(text: str):
     assert PLACEHOLDER not in signs
 
 
-def test_a_huge_text_that_comes_back_is_one_placeholder():
+def test_huge_recalled_text_is_one_placeholder():
     pastes = Pastes()
     text = "line\n" * 20_000
     shown = pastes.recalled(text)
@@ -326,10 +328,10 @@ def test_a_huge_text_that_comes_back_is_one_placeholder():
     assert pastes.expand(shown) == text
 
 
-# -- an editor
+# -- external editor
 
 
-async def test_an_editor_has_the_paste_in_full_and_what_it_leaves_alone_stays_short(
+async def test_external_editor_gets_full_paste_and_untouched_paste_is_folded_again(
     project: ScriptedProject, monkeypatch: pytest.MonkeyPatch
 ):
     seen = project.folder / "seen"
@@ -346,11 +348,11 @@ async def test_an_editor_has_the_paste_in_full_and_what_it_leaves_alone_stays_sh
         assert seen.read_text() == f"see {TWELVE}"
 
 
-# -- its size
+# -- size of the composer
 
 
 @pytest.mark.parametrize(("height", "rows"), [(24, 8), (10, 5)])
-async def test_it_grows_to_eight_rows_and_to_half_of_a_small_screen(
+async def test_composer_grows_to_eight_rows_or_half_of_small_screen(
     project: ScriptedProject, height: int, rows: int
 ):
     async with running_app(project, size=(80, height)) as driver:

@@ -35,7 +35,7 @@ def project(home: Path, monkeypatch: pytest.MonkeyPatch) -> HistoryProject:
     return project
 
 
-async def test_prompts_of_an_earlier_start_are_called_back_in_full(project: HistoryProject):
+async def test_prompts_of_earlier_start_are_recalled_in_full(project: HistoryProject):
     """Peers' failures 16 and 20: placeholders and attachments mean the same after a restart."""
     (project.folder / "a.py").write_text("x = 1")
     async with running_app(project) as driver:
@@ -53,7 +53,7 @@ async def test_prompts_of_an_earlier_start_are_called_back_in_full(project: Hist
         assert "x = 1" in driver.sent[0]
 
 
-async def test_a_session_that_is_resumed_has_its_own_prompts_last(project: HistoryProject):
+async def test_resumed_session_lists_its_own_prompts_last(project: HistoryProject):
     async with running_app(project) as driver:
         for prompt in ("one", "two"):
             await driver.send(prompt)
@@ -67,7 +67,7 @@ async def test_a_session_that_is_resumed_has_its_own_prompts_last(project: Histo
 
 
 @pytest.mark.parametrize("mode", ["yolo", "standard"])
-async def test_a_draft_stays_while_a_run_asks_ends_or_is_interrupted(
+async def test_draft_survives_question_end_and_interrupt_of_run(
     project: HistoryProject, mode: Mode
 ):
     """Peers' failure 17."""
@@ -87,7 +87,7 @@ async def test_a_draft_stays_while_a_run_asks_ends_or_is_interrupted(
         assert driver.app.composer.text == "my draft"
 
 
-async def test_a_draft_stays_with_its_session_and_is_there_again(project: HistoryProject):
+async def test_draft_stays_with_its_session(project: HistoryProject):
     async with running_app(project) as driver:
         await driver.send("hello")
         await driver.idle()
@@ -101,7 +101,7 @@ async def test_a_draft_stays_with_its_session_and_is_there_again(project: Histor
         assert driver.app.composer.text == "half a thought"
 
 
-async def test_a_draft_goes_along_to_another_session_where_nothing_was_said(
+async def test_draft_of_empty_session_moves_to_next_session(
     project: HistoryProject,
 ):
     async with running_app(project) as driver:
@@ -113,7 +113,7 @@ async def test_a_draft_goes_along_to_another_session_where_nothing_was_said(
         assert driver.app.composer.text == "half a thought"
 
 
-async def test_what_was_typed_in_a_new_session_is_there_at_the_next_start(project: HistoryProject):
+async def test_draft_and_stash_of_empty_session_survive_restart(project: HistoryProject):
     async with running_app(project) as driver:
         await driver.type("put aside")
         await driver.pilot.press("ctrl+s")
@@ -123,7 +123,7 @@ async def test_what_was_typed_in_a_new_session_is_there_at_the_next_start(projec
         assert (driver.app.composer.text, driver.app.composer.stashed) == (TWELVE, ["put aside"])
 
 
-async def test_of_what_is_for_the_shell_alone_nothing_is_kept(project: HistoryProject):
+async def test_private_shell_commands_are_never_stored(project: HistoryProject):
     async with running_app(project) as driver:
         await driver.send("hello")
         await driver.idle()
@@ -138,7 +138,7 @@ async def test_of_what_is_for_the_shell_alone_nothing_is_kept(project: HistoryPr
     assert [file for file in kept if b"hush" in file.read_bytes()] == []
 
 
-async def test_a_draft_too_long_for_the_journal_is_kept_beside_it(project: HistoryProject):
+async def test_draft_too_long_for_journal_is_stored_in_separate_file(project: HistoryProject):
     long = "a long line of words\n" * 10_000
     async with running_app(project) as driver:
         await driver.send("hello")
@@ -151,7 +151,7 @@ async def test_a_draft_too_long_for_the_journal_is_kept_beside_it(project: Histo
         assert driver.app.composer.pastes.expand(driver.app.composer.text) == long
 
 
-def test_a_killed_program_has_the_draft_again(tmp_path: Path):
+def test_draft_survives_kill(tmp_path: Path):
     """Peers' failure 17, with keys as the kitty protocol sends them (failure 18)."""
     state = Path(os.environ["DIRGE_STATE_DIR"])
     with FakeService([ModelReply(text="Hello there.")]) as service:
@@ -174,7 +174,7 @@ def test_a_killed_program_has_the_draft_again(tmp_path: Path):
         assert again.finish() == 128 + signal.SIGTERM
 
 
-def test_what_is_typed_at_a_question_is_in_the_input(tmp_path: Path):
+def test_text_typed_at_question_goes_to_input(tmp_path: Path):
     replies = [ModelReply(calls=[("bash", {"command": "make"})]), ModelReply(text="Done.")]
     with FakeService(replies) as service:
         terminal = Terminal(

@@ -10,7 +10,7 @@ from tests.support.project import ScriptedProject
 TWELVE = "\n".join(f"line {n}" for n in range(12))
 
 
-def looking(
+def app_with_settings(
     project: ScriptedProject, settings: UiSettings, **more: Any
 ) -> AbstractAsyncContextManager[AppDriver]:
     return running_app(project, prepare=lambda: settings, **more)
@@ -19,8 +19,8 @@ def looking(
 VIM = UiSettings(keymap="vim")
 
 
-async def test_vims_modes_are_shown_and_enter_sends_in_normal_mode(project: ScriptedProject):
-    async with looking(project, VIM) as driver:
+async def test_vim_mode_is_shown_and_enter_submits_in_normal_mode(project: ScriptedProject):
+    async with app_with_settings(project, VIM) as driver:
         await driver.until(lambda: "INSERT" in driver.screen)
         await driver.type("one two")
         await driver.pilot.press("escape")
@@ -36,9 +36,9 @@ async def test_vims_modes_are_shown_and_enter_sends_in_normal_mode(project: Scri
         await driver.until(lambda: "INSERT" in driver.screen)
 
 
-async def test_esc_leaves_writing_first_and_interrupts_only_then(project: ScriptedProject):
+async def test_vim_esc_leaves_insert_mode_before_it_interrupts_run(project: ScriptedProject):
     project.model.will_call("bash", command=WAITING_COMMAND).will_say("Done.")
-    async with looking(project, VIM, mode="yolo") as driver:
+    async with app_with_settings(project, VIM, mode="yolo") as driver:
         await driver.send("build it")
         await driver.until(lambda: "\n   cc a.c" in driver.screen)
         await driver.type("wait")
@@ -50,15 +50,15 @@ async def test_esc_leaves_writing_first_and_interrupts_only_then(project: Script
         assert driver.app.composer.text == "wait"
 
 
-async def test_signs_that_are_no_orders_are_not_written_in_normal_mode(project: ScriptedProject):
-    async with looking(project, VIM) as driver:
+async def test_vim_normal_mode_ignores_unknown_characters(project: ScriptedProject):
+    async with app_with_settings(project, VIM) as driver:
         await driver.type("ab")
         await driver.pilot.press("escape", "q", "Q", "space", "@")
         assert driver.app.composer.text == "ab"
 
 
-async def test_vim_moves_over_placeholders_and_undoes(project: ScriptedProject):
-    async with looking(project, VIM) as driver:
+async def test_vim_motions_and_undo_treat_placeholder_as_unit(project: ScriptedProject):
+    async with app_with_settings(project, VIM) as driver:
         await driver.type("see ")
         await driver.paste(TWELVE)
         await driver.type(" now")
@@ -71,8 +71,8 @@ async def test_vim_moves_over_placeholders_and_undoes(project: ScriptedProject):
         assert driver.sent == [f"see {TWELVE} now"]
 
 
-async def test_a_whole_line_is_selected_and_taken(project: ScriptedProject):
-    async with looking(project, VIM) as driver:
+async def test_vim_line_selection_can_be_deleted(project: ScriptedProject):
+    async with app_with_settings(project, VIM) as driver:
         driver.app.composer.put("one\ntwo\nthree")
         await driver.pilot.press("escape", "k", "V")
         assert driver.app.selected_text == "two"
@@ -82,8 +82,8 @@ async def test_a_whole_line_is_selected_and_taken(project: ScriptedProject):
         assert driver.app.composer.text == "three"
 
 
-async def test_j_and_k_at_the_ends_go_through_earlier_prompts(project: ScriptedProject):
-    async with looking(project, VIM) as driver:
+async def test_vim_j_and_k_at_edges_recall_history(project: ScriptedProject):
+    async with app_with_settings(project, VIM) as driver:
         await driver.send("first")
         await driver.idle()
         await driver.type("draft")
@@ -93,7 +93,7 @@ async def test_j_and_k_at_the_ends_go_through_earlier_prompts(project: ScriptedP
         assert driver.app.composer.text == "draft"
 
 
-async def test_the_vim_command_turns_the_modes_on_and_off(project: ScriptedProject):
+async def test_vim_command_toggles_vim_keymap(project: ScriptedProject):
     async with running_app(project) as driver:
         await driver.send("/vim")
         await driver.until(lambda: "INSERT" in driver.screen)
@@ -106,8 +106,8 @@ async def test_the_vim_command_turns_the_modes_on_and_off(project: ScriptedProje
         assert driver.app.composer.text == "x"
 
 
-async def test_emacs_keys_move_select_cut_and_copy(project: ScriptedProject):
-    async with looking(project, UiSettings(keymap="emacs")) as driver:
+async def test_emacs_keymap_moves_selects_cuts_and_copies(project: ScriptedProject):
+    async with app_with_settings(project, UiSettings(keymap="emacs")) as driver:
         driver.app.composer.put("one two\nthree")
         await driver.pilot.press("ctrl+p", "ctrl+a", "ctrl+f", "ctrl+d")
         assert driver.app.composer.text == "oe two\nthree"
@@ -121,17 +121,17 @@ async def test_emacs_keys_move_select_cut_and_copy(project: ScriptedProject):
         assert (driver.app.composer.text, driver.app.composer.stashed) == ("", [" two\nthreeoe"])
 
 
-async def test_own_keys_go_before_those_of_a_keymap(project: ScriptedProject):
+async def test_configured_keys_override_keymap(project: ScriptedProject):
     settings = UiSettings(keymap="emacs", keys={"stash": ["ctrl+s"]})
-    async with looking(project, settings) as driver:
+    async with app_with_settings(project, settings) as driver:
         await driver.type("later")
         await driver.pilot.press("ctrl+s")
         assert driver.app.composer.stashed == ["later"]
 
 
-async def test_enter_and_tab_can_be_swapped_and_the_hints_tell_so(project: ScriptedProject):
+async def test_enter_queue_setting_swaps_enter_and_tab_and_their_hints(project: ScriptedProject):
     project.model.will_call("bash", command=WAITING_COMMAND)
-    async with looking(project, UiSettings(enter="queue"), mode="yolo") as driver:
+    async with app_with_settings(project, UiSettings(enter="queue"), mode="yolo") as driver:
         await driver.send("build it")
         await driver.until(lambda: "\n   cc a.c" in driver.screen)
         await driver.until(lambda: "Tab steers · Enter queues for after" in driver.screen)
@@ -146,8 +146,8 @@ async def test_enter_and_tab_can_be_swapped_and_the_hints_tell_so(project: Scrip
         assert words["during a run: queue for when the agent is done"] == "Enter"
 
 
-async def test_a_command_is_chosen_with_enter_also_where_enter_queues(project: ScriptedProject):
-    async with looking(project, UiSettings(enter="queue")) as driver:
+async def test_enter_accepts_proposed_command_when_enter_queues(project: ScriptedProject):
+    async with app_with_settings(project, UiSettings(enter="queue")) as driver:
         await driver.type("/hel")
         await driver.until(lambda: driver.app.proposals.is_open)
         await driver.pilot.press("enter")
@@ -158,7 +158,7 @@ async def test_a_command_is_chosen_with_enter_also_where_enter_queues(project: S
 # -- the stash
 
 
-async def test_a_stashed_draft_is_told_of_and_comes_back(project: ScriptedProject):
+async def test_stashed_draft_is_shown_and_can_be_restored(project: ScriptedProject):
     async with running_app(project) as driver:
         driver.app.composer.put("a long thought")
         await driver.pilot.press("ctrl+s")

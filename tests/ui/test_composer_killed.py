@@ -16,7 +16,7 @@ def typed(words: str) -> bool:
     return any(words in f.read_text() for f in state().glob("typed/*/*.unsent"))
 
 
-def test_a_program_killed_before_anything_was_said_has_the_draft_again(tmp_path: Path):
+def test_draft_and_stash_survive_kill_before_first_prompt(tmp_path: Path):
     terminal = Terminal(cwd=tmp_path)
     terminal.read_until("ready")
     terminal.press("put aside\x13half a thought")
@@ -32,7 +32,7 @@ def test_a_program_killed_before_anything_was_said_has_the_draft_again(tmp_path:
     assert typed("half a thought")
 
 
-def test_prompts_and_stashed_drafts_are_there_at_the_next_start(tmp_path: Path):
+def test_prompts_and_stash_are_restored_at_next_start(tmp_path: Path):
     with FakeService([ModelReply(text="Hello there.")]) as service:
         terminal = Terminal(cwd=tmp_path, OPENAI_BASE_URL=service.openai_url)
         terminal.read_until("ready")
@@ -60,7 +60,7 @@ def test_prompts_and_stashed_drafts_are_there_at_the_next_start(tmp_path: Path):
     other.finish()
 
 
-def test_what_shows_no_draft_takes_none_over_and_leaves_none(tmp_path: Path):
+def test_print_mode_and_no_session_leave_stored_draft_alone(tmp_path: Path):
     terminal = Terminal(cwd=tmp_path)
     terminal.read_until("ready")
     terminal.press("half a thought")

@@ -6,7 +6,7 @@ from tests.support.project import ScriptedProject
 ONE_TURN = "[loop]\nmax_turns = 1\n"
 
 
-async def test_it_starts_a_run_that_the_screen_follows(project: ScriptedProject):
+async def test_continue_starts_run_shown_on_screen(project: ScriptedProject):
     project.configure(ONE_TURN)
     project.model.will_call("ls", path=".").will_say("All done.")
     async with running_app(project) as driver:
@@ -19,7 +19,7 @@ async def test_it_starts_a_run_that_the_screen_follows(project: ScriptedProject)
         assert "» from dirge, to the model\n  Go on." in driver.text
 
 
-async def test_the_end_of_the_turns_is_told_once(project: ScriptedProject):
+async def test_turn_limit_is_reported_once(project: ScriptedProject):
     project.configure(ONE_TURN)
     project.model.will_call("ls", path=".")
     async with running_app(project) as driver:
@@ -28,7 +28,7 @@ async def test_the_end_of_the_turns_is_told_once(project: ScriptedProject):
         assert driver.text.count("Stopped after") == 1
 
 
-async def test_with_nothing_to_carry_on_it_says_so(project: ScriptedProject):
+async def test_continue_after_complete_answer_is_refused(project: ScriptedProject):
     project.model.will_say("Whole.")
     async with running_app(project) as driver:
         await driver.send("hello")
@@ -38,7 +38,7 @@ async def test_with_nothing_to_carry_on_it_says_so(project: ScriptedProject):
         await driver.until(lambda: "the last answer is complete" in driver.text)
 
 
-async def test_a_step_is_one_turn_and_text_comes_before_the_next(project: ScriptedProject):
+async def test_step_runs_one_turn_and_delivers_its_text_first(project: ScriptedProject):
     for _ in range(3):
         project.model.will_call("ls", path=".")
     project.model.will_say("All done.")
@@ -63,7 +63,7 @@ async def test_a_step_is_one_turn_and_text_comes_before_the_next(project: Script
         await driver.idle()
 
 
-async def test_a_step_during_a_run_waits_after_its_turn(project: ScriptedProject):
+async def test_step_during_run_stops_after_current_turn(project: ScriptedProject):
     project.model.will_call("bash", command=WAITING_COMMAND).will_say("All done.")
     async with running_app(project, mode="yolo") as driver:
         await driver.send("go")

@@ -9,7 +9,7 @@ def drawn(emulator: Emulator, row: int, back: int = 0) -> str:
     return "".join(text for text, _ in emulator.line(row, Style(), back=back)).rstrip()
 
 
-def test_a_lower_emulator_shows_the_lines_up_to_the_cursor() -> None:
+def test_emulator_resized_to_fewer_rows_keeps_lines_up_to_cursor() -> None:
     few, many = (Emulator(rows=6, columns=20, answer=lambda _: None) for _ in range(2))
     few.feed(b"one\r\ntwo")
     many.feed(b"1\r\n2\r\n3\r\n4\r\n5")

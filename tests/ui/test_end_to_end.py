@@ -39,7 +39,7 @@ def dirge(service: FakeService, arguments: str = "", **environment: str) -> str:
     return f"clear; env {settings} {sys.executable} -m dirge_py {arguments}"
 
 
-def test_a_conversation_from_the_first_prompt_to_coming_back(tmux: Tmux, tmp_path: Path):
+def test_full_conversation_with_suspend_steering_interrupt_and_resume(tmux: Tmux, tmp_path: Path):
     sleep = f"echo $$ > {tmp_path}/pid; exec sleep 300"
     replies = [
         ModelReply(
@@ -104,7 +104,7 @@ def editor(folder: Path, script: str, name: str = "editor") -> str:
     return str(program)
 
 
-def test_an_editor_has_the_screen_while_the_run_goes_on(tmux: Tmux, tmp_path: Path):
+def test_external_editor_owns_screen_while_run_continues(tmux: Tmux, tmp_path: Path):
     wait = f"until test -e {tmp_path}/done; do sleep 0.01; done"
     program = editor(tmp_path, f'trap "" INT; cat "$1"; echo :edited; {wait}; echo new > "$1"')
     with FakeService(
@@ -125,7 +125,7 @@ def test_an_editor_has_the_screen_while_the_run_goes_on(tmux: Tmux, tmp_path: Pa
         tmux.sees("ready")
 
 
-def test_what_had_the_screen_gives_it_back_and_costs_no_draft(tmux: Tmux, tmp_path: Path):
+def test_screen_and_draft_are_restored_after_suspend_editor_and_pager(tmux: Tmux, tmp_path: Path):
     wait = f"until test -e {tmp_path}/done; do sleep 0.01; done"
     pager = editor(tmp_path, f'cat "$1"; echo :paged; {wait}', "pager")
     failing = editor(tmp_path, 'echo work > "$1"; exit 3')
@@ -166,7 +166,7 @@ def test_what_had_the_screen_gives_it_back_and_costs_no_draft(tmux: Tmux, tmp_pa
         tmux.sees("❯ draft")
 
 
-def test_who_looks_again_sees_everything_whatever_the_size(tmux: Tmux, tmp_path: Path):
+def test_reattach_and_resize_redraw_whole_screen(tmux: Tmux, tmp_path: Path):
     attach = f"import os; os.execvp('tmux', ['tmux', '-S', {str(tmp_path / 'tmux')!r}, 'attach'])"
     with FakeService() as service:
         tmux._run("set-option", "-g", "focus-events", "on")
@@ -187,7 +187,9 @@ def test_who_looks_again_sees_everything_whatever_the_size(tmux: Tmux, tmp_path:
 
 
 @pytest.mark.parametrize("size", [(40, 12), (20, 5)])
-def test_a_small_terminal_is_enough(tmux: Tmux, tmp_path: Path, size: tuple[int, int]):
+def test_question_can_be_answered_on_small_terminal(
+    tmux: Tmux, tmp_path: Path, size: tuple[int, int]
+):
     tmux.resize(*size)
     call = ("bash", {"command": "touch made"})
     with FakeService([ModelReply(calls=[call]), ModelReply(text="It is made.")]) as service:
@@ -206,7 +208,7 @@ STORM = "[providers.s]\ntype = 'scripted'\nscript = 'r.json'\nmodel = 'm'\n[loop
 GUARD = "[[guardrail]]\non = ['input', 'output']\nname = 'words'\npattern = 'hush'\n"
 
 
-def test_what_dirge_does_by_itself_is_signed_and_leaves_nothing_behind(tmux: Tmux, tmp_path: Path):
+def test_storm_guard_and_guardrail_messages_are_signed_by_dirge(tmux: Tmux, tmp_path: Path):
     look = {"calls": [{"name": "list_dir", "arguments": {"path": "."}}]}
     slow = {"text": "The word is hush.", "chunk_chars": 4, "pause_s": 0.1}
     replies = [look, look, look, look, slow, look, {"text": "Seen it."}]
@@ -251,7 +253,7 @@ def bash(command: str) -> tuple[str, dict[str, object]]:
     return ("bash", {"command": command})
 
 
-def test_questions_and_commands_of_one_visit(tmux: Tmux, tmp_path: Path):
+def test_permission_questions_and_background_command_in_one_session(tmux: Tmux, tmp_path: Path):
     replies = [
         ModelReply(calls=[bash("git push here there"), bash("npm run build"), bash("touch made")]),
         ModelReply(calls=[bash("git push -q"), bash(">u;echo up;sleep 300")]),
@@ -295,7 +297,7 @@ def test_questions_and_commands_of_one_visit(tmux: Tmux, tmp_path: Path):
         tmux.sees("Ended with the session: sh1 (`>u;echo up;sleep 300`).")
 
 
-def test_the_demo_mends_its_project_and_says_how_it_went(tmux: Tmux):
+def test_demo_fixes_its_project_and_exits_with_zero(tmux: Tmux):
     tmux.enter(f"clear; env PYTHONPATH={ROOT} {sys.executable} -m dirge_py demo")
     tmux.sees("All tests pass")
     tmux.sees("ready")

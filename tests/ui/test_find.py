@@ -46,14 +46,14 @@ def chosen(driver: AppDriver) -> str:
     return ""
 
 
-async def test_the_newest_match_is_shown_first_and_all_are_counted(project: ScriptedProject):
+async def test_newest_match_is_selected_first_and_matches_are_counted(project: ScriptedProject):
     async with found(project, "needle") as driver:
         assert "4 of 4" in bar(driver)
         assert "line 157 needle" in driver.screen
         assert chosen(driver) == "· line 157 needle"
 
 
-async def test_enter_and_n_go_on_and_a_capital_n_goes_back(project: ScriptedProject):
+async def test_enter_and_n_select_next_match_and_capital_n_previous(project: ScriptedProject):
     async with found(project, "needle") as driver:
         seen = []
         for key, number in (("enter", 1), ("n", 2), ("n", 3), ("N", 2), ("shift+enter", 1)):
@@ -64,10 +64,10 @@ async def test_enter_and_n_go_on_and_a_capital_n_goes_back(project: ScriptedProj
         assert seen == [f"· line {n} needle" for n in (7, 57, 107, 57, 7)]
 
 
-async def test_keys_pressed_faster_than_is_searched_are_not_lost(project: ScriptedProject):
+async def test_keys_pressed_before_search_ends_are_applied(project: ScriptedProject):
     async with found(project, "needle") as driver:
         await driver.pilot.press("escape")
-        # The search begins at what is in view, and that goes back to the end first.
+        # The search starts at the visible text, so wait until the view is at the end again.
         await driver.until(
             lambda: driver.app.composer.has_focus and driver.app.transcript.scroll_anchor.is_on
         )
@@ -77,7 +77,7 @@ async def test_keys_pressed_faster_than_is_searched_are_not_lost(project: Script
         assert " / line " in bar(driver)
 
 
-async def test_escape_goes_back_unless_a_match_was_chosen(project: ScriptedProject):
+async def test_escape_returns_to_end_unless_match_was_selected(project: ScriptedProject):
     async with found(project, "needle") as driver:
         await driver.pilot.press("escape")
         await driver.until(lambda: driver.app.composer.has_focus)
@@ -93,7 +93,7 @@ async def test_escape_goes_back_unless_a_match_was_chosen(project: ScriptedProje
         assert not bar(driver)
 
 
-async def test_a_match_in_folded_output_opens_it_and_escape_closes_it(project: ScriptedProject):
+async def test_match_in_folded_output_unfolds_it_until_escape(project: ScriptedProject):
     async with found(project, "hidden thing") as driver:
         assert "1 of 1" in bar(driver)
         assert "Hidden thing" in driver.screen
@@ -103,12 +103,12 @@ async def test_a_match_in_folded_output_opens_it_and_escape_closes_it(project: S
         assert "Hidden thing" not in driver.text
 
 
-async def test_capitals_count_only_where_some_are_typed(project: ScriptedProject):
+async def test_search_is_case_sensitive_only_with_capitals_in_query(project: ScriptedProject):
     async with found(project, "HIDDEN") as driver:
         assert "not found" in bar(driver)
 
 
-async def test_what_comes_while_one_looks_is_found_too(project: ScriptedProject):
+async def test_block_added_during_search_is_found(project: ScriptedProject):
     async with found(project, "needle") as driver:
         driver.app.notify_user("one more needle")
         await driver.pilot.press("enter")
@@ -117,7 +117,7 @@ async def test_what_comes_while_one_looks_is_found_too(project: ScriptedProject)
         assert "one more needle" in driver.screen
 
 
-async def test_a_match_that_was_taken_off_the_page_gives_way_to_another(project: ScriptedProject):
+async def test_next_match_is_selected_when_matching_block_is_removed(project: ScriptedProject):
     async with found(project, "needle") as driver:
         view = driver.app.transcript
         hit = view.search.hit
@@ -130,7 +130,7 @@ async def test_a_match_that_was_taken_off_the_page_gives_way_to_another(project:
         assert chosen(driver) == "· line 7 needle"
 
 
-async def test_a_match_is_found_across_a_wrapped_line_and_in_markdown(project: ScriptedProject):
+async def test_match_spans_wrapped_line_and_markdown(project: ScriptedProject):
     layout = TranscriptLayout(STYLES, 12)
     layout.append(UserBlock("these words are wrapped"))
     layout.append(ProseBlock(MarkdownPiece("some **bold words** are")))
@@ -141,7 +141,7 @@ async def test_a_match_is_found_across_a_wrapped_line_and_in_markdown(project: S
     assert search.total == 2
 
 
-async def test_everything_else_goes_on_while_a_long_transcript_is_searched():
+async def test_search_of_long_transcript_yields_to_event_loop():
     layout = TranscriptLayout(STYLES, 80)
     for number in range(size(60, 17_000)):
         layout.append(ProseBlock(MarkdownPiece(f"answer {number}\n\nwith *three* lines\n")))

@@ -65,7 +65,7 @@ KEYS: list[tuple[Question, list[str], QuestionAnswer]] = [
 ]
 
 
-async def test_each_key_gives_its_answer(project: ScriptedProject):
+async def test_each_key_sequence_gives_its_answer(project: ScriptedProject):
     async with running_app(project) as driver:
         for question, keys, answer in KEYS:
             form = pose(driver, question)
@@ -93,7 +93,7 @@ async def test_the_form_shows_question_options_and_keys(project: ScriptedProject
         ]
 
 
-async def test_questions_come_one_after_the_other_and_can_be_gone_back_to(project: ScriptedProject):
+async def test_form_moves_between_its_questions(project: ScriptedProject):
     async with running_app(project) as driver:
         form = pose(driver, BASE, SEVERAL)
         await posed(driver)
@@ -107,7 +107,7 @@ async def test_questions_come_one_after_the_other_and_can_be_gone_back_to(projec
         assert await form == [chosen("Postgres"), chosen("Linux")]
 
 
-async def test_a_question_without_options_is_answered_in_words(project: ScriptedProject):
+async def test_question_without_options_is_answered_with_text(project: ScriptedProject):
     async with running_app(project) as driver:
         form = pose(driver, OPEN)
         await driver.until(lambda: driver.panel and driver.panel.is_writing)
@@ -115,7 +115,7 @@ async def test_a_question_without_options_is_answered_in_words(project: Scripted
         assert await form == [chosen(text="no1")]
 
 
-async def test_left_in_front_of_the_words_leads_to_the_question_before(project: ScriptedProject):
+async def test_left_at_start_of_text_returns_to_previous_question(project: ScriptedProject):
     async with running_app(project) as driver:
         form = pose(driver, CLOSED, OPEN)
         await posed(driver)
@@ -131,7 +131,7 @@ async def test_left_in_front_of_the_words_leads_to_the_question_before(project: 
         assert await form == [chosen("Yes"), chosen(text="no")]
 
 
-async def test_esc_says_nothing_at_all(project: ScriptedProject):
+async def test_esc_cancels_form_without_answer(project: ScriptedProject):
     async with running_app(project) as driver:
         for question in (BASE, SEVERAL, OPEN):
             form = pose(driver, CLOSED, question)
@@ -145,7 +145,7 @@ async def test_esc_says_nothing_at_all(project: ScriptedProject):
             await driver.until(lambda: driver.panel is None)
 
 
-async def test_keys_typed_a_moment_before_do_not_answer(project: ScriptedProject):
+async def test_keys_typed_before_form_opened_do_not_answer(project: ScriptedProject):
     async with running_app(project, guard_s=3600.0) as driver:
         form = pose(driver, BASE)
         await driver.until(lambda: driver.panel and driver.panel.has_focus)
@@ -154,7 +154,7 @@ async def test_keys_typed_a_moment_before_do_not_answer(project: ScriptedProject
         assert driver.app.composer.text == "1"
 
 
-async def test_nor_do_keys_meant_for_the_question_before(project: ScriptedProject):
+async def test_keys_typed_for_previous_question_do_not_answer_next(project: ScriptedProject):
     async with running_app(project, guard_s=3600.0) as driver:
         form = pose(driver, BASE, OPEN)
         await driver.until(lambda: driver.panel and driver.panel.has_focus)
@@ -168,7 +168,7 @@ async def test_nor_do_keys_meant_for_the_question_before(project: ScriptedProjec
         assert driver.app.composer.text == "1"
 
 
-async def test_a_pending_form_goes_when_nobody_waits_for_it(project: ScriptedProject):
+async def test_cancelled_form_is_removed(project: ScriptedProject):
     async with running_app(project) as driver:
         form = pose(driver, BASE)
         await posed(driver)
@@ -178,7 +178,7 @@ async def test_a_pending_form_goes_when_nobody_waits_for_it(project: ScriptedPro
         assert driver.app.composer.has_focus
 
 
-async def test_a_form_waits_for_the_permission_question_before_it(project: ScriptedProject):
+async def test_form_waits_for_earlier_permission_question(project: ScriptedProject):
     async with running_app(project) as driver:
         question = driver.ask(request())
         form = pose(driver, BASE)
@@ -220,7 +220,7 @@ ASKS = [{"question": "Which?", "options": [{"label": "A"}, {"label": "B"}]}]
 
 
 @pytest.mark.parametrize("mode", ["standard", "plan", "yolo"])
-async def test_the_model_gets_the_answer(project: ScriptedProject, mode: Mode):
+async def test_model_gets_answer_of_form(project: ScriptedProject, mode: Mode):
     project.model.will_call("question", questions=ASKS)
     async with running_app(project, mode=mode) as driver:
         await driver.send("go")
@@ -230,7 +230,7 @@ async def test_the_model_gets_the_answer(project: ScriptedProject, mode: Mode):
         assert driver.results[0].endswith("B")
 
 
-async def test_an_aborted_run_takes_its_form_down(project: ScriptedProject):
+async def test_aborted_run_removes_its_form(project: ScriptedProject):
     project.model.will_call("question", questions=ASKS)
     async with running_app(project) as driver:
         await driver.send("go")
@@ -241,7 +241,7 @@ async def test_an_aborted_run_takes_its_form_down(project: ScriptedProject):
         assert driver.app.composer.has_focus
 
 
-async def test_ctrl_c_says_nothing_and_interrupts(project: ScriptedProject):
+async def test_ctrl_c_cancels_form_and_interrupts_run(project: ScriptedProject):
     project.model.will_call("question", questions=ASKS)
     async with running_app(project) as driver:
         await driver.send("go")

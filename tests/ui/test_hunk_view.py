@@ -48,7 +48,7 @@ async def choosing(driver: AppDriver) -> None:
     await driver.until(lambda: any(view.is_mounted for view in driver.app.query(HunkView)))
 
 
-async def test_a_question_shows_all_changes_whole(project: ScriptedProject):
+async def test_permission_question_shows_complete_diff_of_every_file(project: ScriptedProject):
     async with running_app(project, size=(80, 60)) as driver:
         driver.ask(request(X, NEW, GONE))
         await driver.asked()
@@ -65,7 +65,7 @@ async def test_a_question_shows_all_changes_whole(project: ScriptedProject):
         assert "shortened" not in driver.screen
 
 
-def test_a_file_that_moves_is_one_file_with_its_hunks():
+def test_moved_file_is_one_entry_with_its_hunks():
     old = FileChange(path="/p/old", before=BEFORE, after=None, before_sha256="o")
     new = FileChange(path="/p/new", before=None, after=AFTER, moved_from="/p/old")
     moved = ChangeSelection((GONE, old, new))
@@ -86,7 +86,7 @@ def test_a_file_that_moves_is_one_file_with_its_hunks():
     assert moved.outcome() == (replace(new, after=None),)
 
 
-def test_a_file_that_only_moves_can_be_refused():
+def test_pure_move_can_be_rejected():
     old = FileChange(path="/p/old", before="x\n", after=None, before_sha256="o")
     new = FileChange(path="/p/new", before=None, after="x\n", moved_from="/p/old")
     moved = ChangeSelection((old, new))
@@ -110,9 +110,7 @@ TAKEN: list[tuple[list[int], PermissionAnswer]] = [
 
 
 @pytest.mark.parametrize(("refused", "answer"), TAKEN)
-def test_files_that_were_touched_are_told_and_no_others(
-    refused: list[int], answer: PermissionAnswer
-):
+def test_selection_outcome_lists_only_changed_files(refused: list[int], answer: PermissionAnswer):
     selection = ChangeSelection((X, NEW, GONE))
     for number in refused:
         selection.at = number
@@ -122,7 +120,7 @@ def test_files_that_were_touched_are_told_and_no_others(
     assert selection.outcome() is None
 
 
-def test_an_edited_text_can_be_refused_in_part():
+def test_hunk_of_edited_text_can_be_rejected():
     selection = ChangeSelection((X,))
     selection.files[0].edit(AFTER.replace("row 3\r", "my 3\r"))
     selection.at = 1
@@ -131,7 +129,7 @@ def test_an_edited_text_can_be_refused_in_part():
     assert selection.outcome() == (replace(X, after=wrote),)
 
 
-def test_a_new_file_that_is_empty_is_one_hunk():
+def test_empty_new_file_is_one_hunk():
     selection = ChangeSelection((FileChange(path="/p/e", before=None, after=""),))
     assert (selection.accepted, selection.outcome()) == (1, None)
 
@@ -147,7 +145,7 @@ KEYS = [
 ]
 
 
-async def test_what_is_taken_is_what_was_accepted(project: ScriptedProject):
+async def test_answer_contains_exactly_accepted_hunks(project: ScriptedProject):
     async with running_app(project, size=(80, 60)) as driver:
         for keys, answer in KEYS:
             question = driver.ask(request(X, NEW, GONE))
@@ -157,7 +155,7 @@ async def test_what_is_taken_is_what_was_accepted(project: ScriptedProject):
             await driver.until(lambda: driver.dialog is None and driver.app.composer.has_focus)
 
 
-async def test_the_cursor_is_kept_in_view(project: ScriptedProject):
+async def test_hunk_cursor_stays_in_view(project: ScriptedProject):
     async with running_app(project, size=(60, 14)) as driver:
         driver.ask(request(X))
         await driver.until(lambda: driver.dialog and driver.dialog.has_focus)
@@ -168,7 +166,7 @@ async def test_the_cursor_is_kept_in_view(project: ScriptedProject):
         await driver.until(lambda: "▸ [✓] 3 of 3" in driver.screen)
 
 
-async def test_hunks_are_taken_only_after_the_end_was_seen(project: ScriptedProject):
+async def test_hunks_can_be_confirmed_only_after_scrolling_to_end(project: ScriptedProject):
     async with running_app(project, size=(60, 14)) as driver:
         question = driver.ask(request(X))
         await driver.until(lambda: driver.dialog and driver.dialog.has_focus)
@@ -181,7 +179,7 @@ async def test_hunks_are_taken_only_after_the_end_was_seen(project: ScriptedProj
         assert await question == [allowed()]
 
 
-async def test_ctrl_c_and_esc_in_the_hunks_answer_nothing(project: ScriptedProject):
+async def test_esc_and_ctrl_c_in_hunk_view_return_to_question(project: ScriptedProject):
     async with running_app(project) as driver:
         question = driver.ask(request(X))
         await choosing(driver)
@@ -194,7 +192,7 @@ async def test_ctrl_c_and_esc_in_the_hunks_answer_nothing(project: ScriptedProje
         assert not question.done()
 
 
-async def test_without_changes_there_are_no_hunks_to_choose(project: ScriptedProject):
+async def test_hunks_cannot_be_chosen_without_file_changes(project: ScriptedProject):
     async with running_app(project) as driver:
         driver.ask(request())
         await driver.asked()
@@ -203,7 +201,7 @@ async def test_without_changes_there_are_no_hunks_to_choose(project: ScriptedPro
         assert not driver.app.query(HunkView)
 
 
-async def test_an_aborted_question_takes_its_hunks_down(project: ScriptedProject):
+async def test_aborted_question_removes_hunk_view(project: ScriptedProject):
     async with running_app(project) as driver:
         question = driver.ask(request(X))
         await choosing(driver)
@@ -241,7 +239,7 @@ def edits_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str
     return use
 
 
-async def test_the_text_a_person_wrote_is_taken_byte_for_byte(
+async def test_text_edited_by_user_is_kept_byte_for_byte(
     project: ScriptedProject, edits_with: Callable[[str], Path], hands_over: None
 ):
     log = edits_with("path.write_bytes(path.read_bytes().replace(b'row 3', b'my 3') + b'\\r\\n')")
@@ -259,7 +257,7 @@ async def test_the_text_a_person_wrote_is_taken_byte_for_byte(
     assert not os.path.exists(draft)
 
 
-async def test_only_what_is_accepted_is_given_to_the_editor(
+async def test_editor_gets_only_accepted_hunks(
     project: ScriptedProject, edits_with: Callable[[str], Path], hands_over: None
 ):
     edits_with("path.write_bytes(path.read_bytes() + b'mine')")
@@ -280,7 +278,7 @@ async def test_only_what_is_accepted_is_given_to_the_editor(
         ("path.unlink()", "can't be read"),
     ],
 )
-async def test_an_editor_that_fails_changes_nothing(
+async def test_failing_editor_changes_nothing(
     project: ScriptedProject,
     edits_with: Callable[[str], Path],
     hands_over: None,
@@ -300,7 +298,7 @@ async def test_an_editor_that_fails_changes_nothing(
 # -- with the engine
 
 
-async def test_of_an_edit_only_the_accepted_hunks_are_written(project: ScriptedProject):
+async def test_only_accepted_hunks_of_edit_are_written(project: ScriptedProject):
     lines = [f"line {n}\n" for n in range(30)]
     (project.folder / "x.py").write_text("".join(lines))
     edited = "".join(lines).replace("line 3\n", "row 3\n").replace("line 20\n", "row 20\n")

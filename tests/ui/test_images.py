@@ -58,7 +58,7 @@ def images(driver: AppDriver) -> list[ImageBlock]:
     return [block for block in blocks if isinstance(block, ImageBlock)]
 
 
-async def test_a_picture_on_the_clipboard_is_sent_as_one(
+async def test_clipboard_image_is_sent_with_prompt(
     project: ScriptedProject, desktop: Desktop
 ) -> None:
     desktop.holds_image(png())
@@ -77,7 +77,7 @@ async def test_a_picture_on_the_clipboard_is_sent_as_one(
         await driver.until(lambda: len(images(driver)) == 2)
 
 
-async def test_the_placeholder_goes_as_one_thing(
+async def test_backspace_deletes_whole_image_placeholder(
     project: ScriptedProject, desktop: Desktop
 ) -> None:
     desktop.holds_image(png())
@@ -89,7 +89,7 @@ async def test_the_placeholder_goes_as_one_thing(
         assert driver.app.composer.text == ""
 
 
-async def test_without_a_picture_the_text_is_pasted(
+async def test_clipboard_without_image_pastes_text(
     project: ScriptedProject, desktop: Desktop
 ) -> None:
     desktop.has("xclip", 'case "$*" in *TARGETS*) echo UTF8_STRING;; *) printf "some words";; esac')
@@ -98,13 +98,15 @@ async def test_without_a_picture_the_text_is_pasted(
         await driver.until(lambda: driver.app.composer.text == "some words")
 
 
-async def test_what_is_missing_is_said(project: ScriptedProject, desktop: Desktop) -> None:
+async def test_missing_clipboard_program_is_named(
+    project: ScriptedProject, desktop: Desktop
+) -> None:
     async with running_app(project) as driver:
         await driver.pilot.press("ctrl+v")
         await driver.until(lambda: "wl-clipboard" in driver.screen)
 
 
-async def test_a_model_without_eyes_is_told_of_before_anything_is_sent(
+async def test_image_paste_is_refused_for_model_without_vision(
     project: ScriptedProject, desktop: Desktop
 ) -> None:
     desktop.holds_image(png())
@@ -124,14 +126,14 @@ async def test_a_model_without_eyes_is_told_of_before_anything_is_sent(
         assert driver.app.composer.text == ""
 
 
-def test_what_hangs_or_is_no_picture_is_passed_over(desktop: Desktop) -> None:
+def test_clipboard_data_that_is_no_image_is_ignored(desktop: Desktop) -> None:
     desktop.holds_image(b"not a picture")
     assert not read_clipboard().image
     desktop.has("xclip", 'case "$*" in *TARGETS*) echo image/png;; *) cat content;; esac', png())
     assert read_clipboard({"DISPLAY": ":0"}).image == png()
 
 
-def test_a_file_dropped_on_the_terminal_becomes_a_mention(tmp_path: Path) -> None:
+def test_dropped_file_becomes_mention(tmp_path: Path) -> None:
     plain, blanks = tmp_path / "a.png", tmp_path / "two words.JPG"
     for path in (plain, blanks):
         path.write_bytes(png())
@@ -144,7 +146,7 @@ def test_a_file_dropped_on_the_terminal_becomes_a_mention(tmp_path: Path) -> Non
         assert as_mention(other) == other
 
 
-def test_two_pictures_of_one_size_have_two_names() -> None:
+def test_images_of_same_size_get_distinct_names() -> None:
     pictures = PromptImages(Pastes())
     one, two = pictures.add(png()), pictures.add(png() + b"x")
 

@@ -41,7 +41,7 @@ async def asked(project: ScriptedProject, session: str, words: str) -> AsyncIter
         yield driver
 
 
-async def test_a79_the_person_is_asked_once_and_looking_first_is_offered_first(
+async def test_a79_interrupted_call_is_asked_about_once_with_look_first_on_top(
     project: ScriptedProject, session: str
 ) -> None:
     async with asked(project, session, f"cut off while `bash: {COUNTED}; true` ran.") as driver:
@@ -59,7 +59,7 @@ async def test_a79_the_person_is_asked_once_and_looking_first_is_offered_first(
 
 
 @pytest.mark.parametrize(("key", "count", "words"), [("3", 3, ""), ("2", 2, "The user says")])
-async def test_it_may_run_once_more_or_count_as_done(
+async def test_interrupted_call_can_be_rerun_or_marked_done(
     project: ScriptedProject, session: str, key: str, count: int, words: str
 ) -> None:
     async with asked(project, session, "cut off") as driver:
@@ -71,7 +71,7 @@ async def test_it_may_run_once_more_or_count_as_done(
 
 
 @pytest.mark.parametrize("keys", [["4", "enter"], ["escape"]])
-async def test_not_now_leaves_it_and_continue_asks_again(
+async def test_not_now_keeps_interruption_and_continue_asks_again(
     project: ScriptedProject, session: str, keys: list[str]
 ) -> None:
     async with asked(project, session, "cut off") as driver:
@@ -85,7 +85,7 @@ async def test_not_now_leaves_it_and_continue_asks_again(
     assert runs(project) == 2
 
 
-async def test_a_run_without_such_calls_is_only_asked_to_go_on(
+async def test_run_interrupted_during_answer_only_asks_whether_to_continue(
     project: ScriptedProject, session: str
 ) -> None:
     cut_behind(project.journal, "message")
@@ -97,7 +97,7 @@ async def test_a_run_without_such_calls_is_only_asked_to_go_on(
         assert driver.sent == ["deploy it"]
 
 
-async def test_a_prompt_that_comes_along_goes_on_without_it(
+async def test_resume_with_prompt_skips_question_about_interrupted_run(
     project: ScriptedProject, session: str
 ) -> None:
     async with running_app(project, resumes=session, first_prompt="and now?") as driver:

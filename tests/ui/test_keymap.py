@@ -9,7 +9,7 @@ from dirge_py.ui.actions import ACTIONS
 from dirge_py.ui.keymap import DEFAULTS, TOGETHER, Keymap, listen_together, plain, spell
 
 
-def test_no_default_key_means_two_things_where_it_is_heard():
+def test_default_keys_do_not_conflict_within_active_scopes():
     heard = [(key, name) for key in DEFAULTS for name in key.keys]
     twice = [
         (one.action, other.action, name)
@@ -20,11 +20,11 @@ def test_no_default_key_means_two_things_where_it_is_heard():
     assert twice == []
 
 
-def test_the_defaults_have_nothing_to_report():
+def test_default_keymap_reports_no_problems():
     assert Keymap().change({}) == []
 
 
-def test_a_key_can_be_moved_freed_and_spelled_either_way():
+def test_key_can_be_moved_or_freed_in_either_spelling():
     keymap = Keymap()
     assert keymap.change({"toggle-all": ["Ctrl-Q"], "redraw": ["none"]}) == []
     assert keymap.action("ctrl+q", "screen") == ("screen", "toggle_all")
@@ -32,7 +32,7 @@ def test_a_key_can_be_moved_freed_and_spelled_either_way():
     assert keymap.action("ctrl+l", "screen") is None
 
 
-def test_an_action_of_several_scopes_is_changed_in_all_or_in_the_one_that_is_named():
+def test_action_in_several_scopes_changes_in_all_or_named_scope():
     keymap = Keymap()
     keymap.change({"page_up": ["alt+1"]})
     assert keymap.action("alt+1", "dialog") and keymap.action("alt+1", "screen")
@@ -42,7 +42,7 @@ def test_an_action_of_several_scopes_is_changed_in_all_or_in_the_one_that_is_nam
     assert keymap.action("alt+2", "screen") == ("screen", "page_up")
 
 
-def test_two_keys_are_a_chord_and_the_first_does_nothing_by_itself():
+def test_chord_prefix_loses_its_own_action():
     keymap = Keymap()
     problems = keymap.change({"redraw": ["ctrl+w  Ctrl-L"]})
     assert keymap.begins_chord("ctrl+w")
@@ -62,18 +62,18 @@ def test_two_keys_are_a_chord_and_the_first_does_nothing_by_itself():
         ("redraw", ["ctrl+k"], "Ctrl+K is `redraw`, so it is not `cut_to_end`."),
     ],
 )
-def test_what_cannot_be_is_told(name: str, keys: list[str], problem: str):
+def test_invalid_key_setting_is_reported(name: str, keys: list[str], problem: str):
     assert problem in Keymap().change({name: keys})
 
 
-def test_of_two_that_were_asked_for_the_first_keeps_the_key():
+def test_first_of_two_settings_for_same_key_wins():
     keymap = Keymap()
     problems = keymap.change({"undo": ["f9"], "redraw": ["f9"]})
     assert keymap.action("f9", "composer", "screen") == ("composer", "undo")
     assert problems == ["F9 is `undo`, so it is not `redraw`."]
 
 
-def test_a_person_goes_before_a_plugin_and_a_plugin_before_a_preset():
+def test_user_key_overrides_plugin_key_and_plugin_key_overrides_preset():
     keymap = Keymap()
     keymap.change({"redraw": ["f8"]}, preset={"yank": ["f8"], "undo": ["f9"]})
     keymap.use_plugins([KeyBinding(id="a", keys=("f8", "f9", "f10"), command="/model fast")])
@@ -92,7 +92,7 @@ def test_a_person_goes_before_a_plugin_and_a_plugin_before_a_preset():
         ("ctrl+x left_square_bracket", "Ctrl+X ["),
     ],
 )
-def test_keys_are_spelled_as_on_the_keyboard(key: str, spelled: str):
+def test_key_names_are_spelled_as_on_keyboard(key: str, spelled: str):
     assert spell(key) == spelled
 
 
@@ -109,12 +109,12 @@ def test_keys_are_spelled_as_on_the_keyboard(key: str, spelled: str):
         ("Esc", "escape"),
     ],
 )
-def test_keys_may_be_written_as_people_do(written: str, key: str):
+def test_key_names_are_accepted_in_common_spellings(written: str, key: str):
     assert plain(written) == key
 
 
 @given(st.sampled_from([name for key in DEFAULTS for name in key.keys]))
-def test_what_is_shown_of_a_key_can_be_written_into_the_settings(key: str):
+def test_displayed_key_name_can_be_used_in_settings(key: str):
     assert plain(spell(key)) == key
 
 
@@ -126,7 +126,7 @@ def test_what_is_shown_of_a_key_can_be_written_into_the_settings(key: str):
         max_size=6,
     )
 )
-def test_whatever_is_asked_for_no_key_means_two_things(changes: dict[str, list[str]]):
+def test_key_never_has_two_meanings_after_any_change(changes: dict[str, list[str]]):
     keymap = Keymap()
     keymap.change(changes)
     asked = [key for key in keymap.keys if key.action in changes]
@@ -140,5 +140,5 @@ def test_whatever_is_asked_for_no_key_means_two_things(changes: dict[str, list[s
     ]
 
 
-def test_every_action_of_the_screen_has_a_function():
+def test_every_screen_action_has_a_function():
     assert {key.action for key in DEFAULTS if key.scope == "screen"} <= set(ACTIONS)

@@ -57,28 +57,28 @@ def called(text: str, is_error: bool, **details: object) -> str:
     )
 
 
-# -- folding
+# -- compaction
 
 
-def test_a_fold_is_told_with_its_sizes_and_who_wrote_the_summary() -> None:
+def test_compaction_notice_shows_sizes_and_summary_model() -> None:
     text = seen(START, CompactionStarted(tokens_before=182_400), FOLD)
 
     assert text == "· Context compacted: about 182k → 41k tokens, summary by work/small."
 
 
-def test_while_a_summary_is_written_the_screen_says_so() -> None:
+def test_running_compaction_is_shown() -> None:
     text = seen(START, CompactionStarted(tokens_before=182_400))
 
     assert text == "· Compacting the context, about 182k tokens…"
 
 
-def test_an_activity_ends_with_the_run() -> None:
+def test_activity_notice_disappears_when_run_ends() -> None:
     text = seen(START, CompactionStarted(tokens_before=9), AgentEnd(messages=(), outcome=Done()))
 
     assert text == ""
 
 
-def test_a_summary_that_failed_is_not_called_a_success() -> None:
+def test_failed_compaction_is_not_reported_as_success() -> None:
     kept = ContextCompacted(
         tokens_before=90, tokens_after=90, first_kept_index=0, kind="failed_summary"
     )
@@ -106,7 +106,7 @@ def will_talk(project: ScriptedProject, summary: Reply) -> None:
     project.model.will(summary)
 
 
-async def test_compact_is_answered_once(project: ScriptedProject):
+async def test_compact_command_prints_one_notice(project: ScriptedProject):
     will_talk(project, Reply(text=SUMMARY))
     async with running_app(project) as driver:
         await talked(driver)
@@ -116,7 +116,7 @@ async def test_compact_is_answered_once(project: ScriptedProject):
         assert driver.text.lower().count("compact") == 1, driver.text
 
 
-async def test_what_is_typed_while_the_context_is_compacted_is_sent_afterwards(
+async def test_prompt_typed_during_compaction_is_sent_afterwards(
     project: ScriptedProject,
 ):
     written = asyncio.Event()
@@ -139,7 +139,7 @@ async def test_what_is_typed_while_the_context_is_compacted_is_sent_afterwards(
         assert project.prompts_of_call().count("and now this") == 1
 
 
-async def test_esc_ends_a_compaction_and_gives_back_what_was_typed(project: ScriptedProject):
+async def test_esc_cancels_compaction_and_restores_queued_prompt(project: ScriptedProject):
     will_talk(project, Reply(text=SUMMARY, wait=asyncio.Event().wait))
     async with running_app(project) as driver:
         await talked(driver)
@@ -159,7 +159,7 @@ async def test_esc_ends_a_compaction_and_gives_back_what_was_typed(project: Scri
 # -- calls
 
 
-def test_a_repeated_call_does_not_look_like_a_failure_of_its_tool() -> None:
+def test_suppressed_repeated_call_does_not_look_failed() -> None:
     pivot = called("Stop and think.", False, outcome="suppressed", storm={"count": 3})
     partial = called("Use the result.", True, outcome="suppressed", storm={"count": 4})
 
@@ -167,24 +167,24 @@ def test_a_repeated_call_does_not_look_like_a_failure_of_its_tool() -> None:
     assert partial == "≡ grep x  not run, the same call ×4"
 
 
-def test_a_call_that_the_end_of_the_run_left_unanswered_is_not_a_failure_either() -> None:
+def test_call_left_unanswered_at_run_end_does_not_look_failed() -> None:
     assert called("Not run.", True, outcome="suppressed") == "◌ grep x  not run"
 
 
-def test_a_tool_that_asks_for_another_try_has_not_failed_yet() -> None:
+def test_tool_retry_request_does_not_look_failed() -> None:
     told = {"retry": True, "attempt": 1, "attempts": 3}
     text = called("Give a year.", True, outcome="invalid", **told)
 
     assert text == "↻ grep x  asks for another try, 1/3\n  Give a year."
 
 
-def test_a_withheld_result_is_not_a_denied_call() -> None:
+def test_withheld_result_does_not_look_like_denied_call() -> None:
     text = called("withheld", True, outcome="denied", withheld="`secrets`: it holds a key")
 
     assert text.split("\n")[0] == "⊘ grep x  ran, its result withheld"
 
 
-def test_repairs_are_for_who_wants_to_see_everything() -> None:
+def test_tool_call_repairs_are_shown_only_when_expanded() -> None:
     stats = RepairStats(counts={"renamed": 1, "stripped_nulls": 4})
     events = (START, stats, AgentEnd(messages=(), outcome=Done()))
 
@@ -194,7 +194,7 @@ def test_repairs_are_for_who_wants_to_see_everything() -> None:
     )
 
 
-def test_an_escalation_names_who_answers_next_and_why() -> None:
+def test_escalation_notice_names_next_model_and_reason() -> None:
     event = EscalationActivated(provider="strong/big", reason="repair_exhausted: edit")
 
     assert seen(event) == (
@@ -202,10 +202,10 @@ def test_an_escalation_names_who_answers_next_and_why() -> None:
     )
 
 
-# -- words of dirge
+# -- messages from dirge
 
 
-def test_words_to_the_model_are_signed_and_cut_until_they_are_asked_for() -> None:
+def test_harness_message_is_signed_and_folded_until_expanded() -> None:
     message = user_text("one\ntwo\nthree\nfour\nfive", "harness")
 
     assert seen(MessageEnd(message)) == (
@@ -214,14 +214,14 @@ def test_words_to_the_model_are_signed_and_cut_until_they_are_asked_for() -> Non
     assert seen(MessageEnd(message), expanded=True).endswith("  four\n  five")
 
 
-def test_words_of_the_person_and_of_dirge_look_different() -> None:
+def test_user_and_harness_messages_look_different() -> None:
     own, other = (seen(MessageEnd(user_text("same", origin))) for origin in ("user", "harness"))
 
     assert own == "› same"
     assert other == "» from dirge, to the model\n  same"
 
 
-def test_the_closing_words_of_dirge_are_not_the_models() -> None:
+def test_closing_message_of_dirge_is_signed_as_dirge() -> None:
     message = AssistantMessage(content=(TextBlock("I stopped."),), origin="harness")
     page = Page(STYLES, 100)
     TranscriptRenderer(page).replay([message])
@@ -229,7 +229,7 @@ def test_the_closing_words_of_dirge_are_not_the_models() -> None:
     assert seen(MessageEnd(message)) == page.text == "» from dirge\n  I stopped."
 
 
-async def test_a_storm_ends_in_words_that_are_signed(project: ScriptedProject):
+async def test_storm_guard_stop_is_signed_by_dirge(project: ScriptedProject):
     for _ in range(4):
         project.model.will_call("list_dir", path=".")
     async with running_app(project) as driver:
@@ -242,7 +242,7 @@ async def test_a_storm_ends_in_words_that_are_signed(project: ScriptedProject):
         assert driver.conversation.is_running is False
 
 
-async def test_an_answer_that_broke_off_is_gone_on_with(project: ScriptedProject):
+async def test_answer_cut_off_by_network_error_is_continued(project: ScriptedProject):
     project.model.will_fail("the connection broke", kind="network", text="The first half")
     project.model.will_say("and the second.")
     async with running_app(project) as driver:
@@ -255,7 +255,7 @@ async def test_an_answer_that_broke_off_is_gone_on_with(project: ScriptedProject
         assert "» from dirge, to the model\n  [Your answer was cut off" in driver.text
 
 
-async def test_a_try_that_broke_off_leaves_only_the_next_one(project: ScriptedProject):
+async def test_failed_attempt_is_hidden_once_retry_succeeds(project: ScriptedProject):
     project.model.will_fail("overloaded", kind="server")
     project.model.will_say("Here I am.")
     async with running_app(project) as driver:
@@ -268,7 +268,7 @@ async def test_a_try_that_broke_off_leaves_only_the_next_one(project: ScriptedPr
         assert "· Try 2: overloaded" in driver.text
 
 
-async def test_a_change_is_split_where_the_screen_is_wide(project: ScriptedProject):
+async def test_diff_is_split_on_wide_screen(project: ScriptedProject):
     (project.folder / "a.py").write_text("x = old\n")
     project.model.will_call("read", path="a.py")
     project.model.will_call("edit", path="a.py", old_text="old", new_text="new").will_say("Done.")
@@ -285,7 +285,7 @@ async def test_a_change_is_split_where_the_screen_is_wide(project: ScriptedProje
 NO_WORD = '[[guardrail]]\non = "{}"\nname = "words"\npattern = "hush"\n'
 
 
-async def test_what_an_input_guardrail_stops_is_back_in_the_input(project: ScriptedProject):
+async def test_prompt_stopped_by_input_guardrail_returns_to_input(project: ScriptedProject):
     project.configure(NO_WORD.format("input"))
     async with running_app(project) as driver:
         await driver.send("say hush now")
@@ -296,7 +296,7 @@ async def test_what_an_input_guardrail_stops_is_back_in_the_input(project: Scrip
         assert project.model.seen == []
 
 
-async def test_a_withheld_answer_is_taken_off_the_screen(project: ScriptedProject):
+async def test_withheld_answer_is_removed_from_screen(project: ScriptedProject):
     project.configure(NO_WORD.format("output"))
     gate = asyncio.Event()
     project.model.will(
@@ -324,7 +324,7 @@ async def test_a_withheld_answer_is_taken_off_the_screen(project: ScriptedProjec
         assert "is hush" not in driver.text
 
 
-async def test_what_an_input_guardrail_stops_during_a_run_comes_back_too(project: ScriptedProject):
+async def test_steering_stopped_by_input_guardrail_returns_to_input(project: ScriptedProject):
     project.configure(NO_WORD.format("input"))
     project.model.will_call("bash", command=WAITING_COMMAND).will_say("All done.")
     async with running_app(project, mode="yolo") as driver:
@@ -339,7 +339,7 @@ async def test_what_an_input_guardrail_stops_during_a_run_comes_back_too(project
         assert driver.sent == ["build it"]
 
 
-async def test_after_a_limit_the_run_can_be_carried_on(project: ScriptedProject):
+async def test_run_stopped_by_limit_can_be_continued(project: ScriptedProject):
     project.configure("[limits]\nrequests = 1\n")
     project.model.will_call("list_dir", path=".").will_say("All done.")
     async with running_app(project) as driver:
@@ -353,18 +353,18 @@ async def test_after_a_limit_the_run_can_be_carried_on(project: ScriptedProject)
         await driver.until(lambda: "All done." in driver.text)
 
 
-def test_another_history_for_the_model_is_told() -> None:
+def test_replaced_context_is_reported() -> None:
     assert "sees a different history" in seen(START, ContextReplaced(messages=()))
 
 
-def test_a_limit_is_told_with_the_way_on() -> None:
+def test_limit_notice_names_continue_command() -> None:
     outcome = LimitExceeded(name="tokens", used=101, max=100)
     text = seen(START, AgentEnd(messages=(), outcome=outcome))
 
     assert text == "! Stopped: total token limit exceeded: 101 > 100. Use /continue to continue."
 
 
-def test_endings_by_hooks_and_single_turns_are_told() -> None:
+def test_stop_by_hook_and_by_turn_limit_are_reported() -> None:
     stopped = HookTerminated(point="before_tool_call", reason="the plugin said so")
 
     assert seen(START, AgentEnd(messages=(), outcome=stopped)) == (
@@ -376,7 +376,7 @@ def test_endings_by_hooks_and_single_turns_are_told() -> None:
 # -- help
 
 
-async def test_help_and_completion_know_the_commands_of_the_loop(project: ScriptedProject):
+async def test_help_and_completion_list_loop_commands(project: ScriptedProject):
     async with running_app(project) as driver:
         await driver.send("/help")
         await driver.until(lambda: "Commands" in driver.text)

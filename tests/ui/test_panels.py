@@ -53,10 +53,10 @@ def git(folder: Path, *words: str) -> None:
     subprocess.run(["git", "-C", str(folder), *who, *words], check=True, capture_output=True)
 
 
-# -- what the panels tell
+# -- panel content
 
 
-def test_the_left_panel_tells_of_context_calls_and_checkout():
+def test_left_panel_shows_context_activity_and_git():
     lines = left_lines(
         30,
         STYLES,
@@ -83,7 +83,7 @@ def test_the_left_panel_tells_of_context_calls_and_checkout():
     ]
 
 
-def test_the_right_panel_tells_of_todos_files_plugins_and_shells():
+def test_right_panel_shows_todos_files_plugins_and_shells():
     lines = right_lines(
         24,
         40,
@@ -118,7 +118,7 @@ def test_the_right_panel_tells_of_todos_files_plugins_and_shells():
     ]
 
 
-def test_many_todos_and_files_are_counted_not_listed():
+def test_long_todo_and_file_lists_are_cut_with_a_count():
     assert texts(todo_lines(TODOS, 20, STYLES))[-2:] == ["[x] step 0", "… 2 more"]
     assert len(todo_lines(TODOS, 20, STYLES)) == 8
     lines = texts(right_lines(20, 10, STYLES, files=[f"f{n}" for n in range(30)]))
@@ -130,7 +130,7 @@ untrusted = st.text(alphabet="ab/日é\x1b[2J\u202e\x9b\n;", max_size=50)
 
 
 @given(untrusted, st.integers(20, 40))
-def test_no_panel_hands_on_what_a_terminal_obeys(text: str, width: int):
+def test_panels_strip_control_characters_and_keep_width(text: str, width: int):
     left = left_lines(
         width,
         STYLES,
@@ -152,7 +152,7 @@ def test_no_panel_hands_on_what_a_terminal_obeys(text: str, width: int):
         assert not set(line) & set("\x1b\u202e\x9b\n")
 
 
-def test_a_status_of_git_is_counted_by_kind():
+def test_git_status_is_counted_by_kind():
     status = "\n".join(
         [
             "# branch.oid 0123456789abcdef",
@@ -169,7 +169,7 @@ def test_a_status_of_git_is_counted_by_kind():
     )
 
 
-async def test_git_is_asked_how_the_checkout_is(tmp_path: Path):
+async def test_git_status_is_read_from_checkout(tmp_path: Path):
     programs = ScreenPrograms()
     assert await read_git_status(programs, tmp_path) is None
     git(tmp_path, "init", "-qb", "main")
@@ -182,7 +182,7 @@ async def test_git_is_asked_how_the_checkout_is(tmp_path: Path):
     assert found == GitStatus(branch="main", untracked=1, subject="First")
 
 
-async def test_a_repository_that_names_programs_has_none_of_them_run(project: ScriptedProject):
+async def test_git_status_never_runs_filter_programs_of_repository(project: ScriptedProject):
     git(project.folder, "init", "-qb", "main")
     (project.folder / "a").write_text("a")
     (project.folder / ".gitattributes").write_text("* filter=x\n")
@@ -196,7 +196,7 @@ async def test_a_repository_that_names_programs_has_none_of_them_run(project: Sc
     assert "state not read" in texts(lines)
 
 
-# -- what a conversation tells
+# -- activity of a conversation
 
 
 DIFF = (
@@ -204,7 +204,7 @@ DIFF = (
 )
 
 
-def test_a_diff_names_its_files_and_where_they_changed():
+def test_diff_lists_changed_files_and_first_changed_line():
     removed = "--- c.py\n+++ /dev/null\n@@ -1,1 +0,0 @@\n-x"
     assert list(changed_files(f"{DIFF}\n{removed}")) == [
         ChangedFile("a.py", 4),
@@ -213,7 +213,7 @@ def test_a_diff_names_its_files_and_where_they_changed():
     ]
 
 
-def test_foldings_are_counted_and_what_was_taken_back_is_not():
+def test_compaction_count_ignores_undone_compactions():
     activity = RunActivity(lambda: 0.0)
     for kind in ("summary", "prune", "undone", "shown_again"):
         activity.on_event(
@@ -222,7 +222,7 @@ def test_foldings_are_counted_and_what_was_taken_back_is_not():
     assert activity.foldings == 2
 
 
-def test_only_so_many_files_are_remembered():
+def test_changed_files_are_limited_to_newest():
     activity = RunActivity(lambda: 0.0)
     for number in range(MOST_FILES + 5):
         diff = f"--- f{number}\n+++ f{number}\n@@ -1,1 +1,1 @@\n-a\n+b"
@@ -252,7 +252,7 @@ def working(project: ScriptedProject) -> ScriptedProject:
     return project
 
 
-async def test_panels_come_with_the_room_for_them(working: ScriptedProject):
+async def test_panels_appear_only_on_wide_screen(working: ScriptedProject):
     async with running_app(working, mode="yolo", size=(200, 40)) as driver:
         await driver.send("go")
         await driver.until(
@@ -267,7 +267,7 @@ async def test_panels_come_with_the_room_for_them(working: ScriptedProject):
         await driver.idle()
 
 
-async def test_a_resumed_session_has_its_todos_and_files_beside_it(working: ScriptedProject):
+async def test_resumed_session_shows_its_todos_and_changed_files(working: ScriptedProject):
     async with running_app(working, mode="yolo") as driver:
         driver.release_command()
         await driver.send("go")
@@ -278,7 +278,7 @@ async def test_a_resumed_session_has_its_todos_and_files_beside_it(working: Scri
         assert driver.app.chrome.activity.recent[-1][0] == "bash"
 
 
-async def test_resizing_across_the_limit_while_text_streams_breaks_nothing(
+async def test_resizing_across_panel_width_during_stream_loses_no_text(
     project: ScriptedProject,
 ):
     text = "".join(f"word {number} " for number in range(400))
@@ -293,14 +293,14 @@ async def test_resizing_across_the_limit_while_text_streams_breaks_nothing(
         assert driver.app.transcript.outer_size.width == 100
 
 
-async def test_a_hidden_panel_asks_no_program(project: ScriptedProject):
+async def test_hidden_panels_do_not_run_git(project: ScriptedProject):
     async with running_app(project, size=(151, 40)) as driver:
         await driver.send("go")
         await driver.idle()
         assert driver.app.chrome.programs._runner is None
 
 
-async def test_panel_and_display_say_what_there_is(project: ScriptedProject):
+async def test_panel_and_display_commands_select_panels(project: ScriptedProject):
     async with running_app(project, size=(120, 30)) as driver:
         around = driver.app.chrome
         await driver.send("/panel on")
@@ -315,7 +315,7 @@ async def test_panel_and_display_say_what_there_is(project: ScriptedProject):
         assert "Panels: off; displayed: main|right." in driver.text
 
 
-async def test_the_transcript_can_be_left_out_and_comes_back_whole(project: ScriptedProject):
+async def test_transcript_can_be_hidden_and_shown_again(project: ScriptedProject):
     async with running_app(project, size=(160, 30)) as driver:
         await driver.send("/display left right")
         await driver.until(lambda: "CONTEXT" in driver.screen and "dirge 0" not in driver.screen)
@@ -327,14 +327,14 @@ async def test_the_transcript_can_be_left_out_and_comes_back_whole(project: Scri
         )
 
 
-async def test_the_settings_say_which_panels_there_are(project: ScriptedProject):
+async def test_panel_settings_select_panels(project: ScriptedProject):
     settings = UiSettings(panel="on", display=["main", "right"])
     async with running_app(project, size=(120, 30), prepare=lambda: settings) as driver:
         assert driver.app.chrome.right.display
         assert not driver.app.chrome.left.display
 
 
-async def test_ctrl_t_shows_the_todo_list_above_the_input(working: ScriptedProject):
+async def test_ctrl_t_toggles_todo_list_above_input(working: ScriptedProject):
     async with running_app(working, mode="yolo", size=(60, 24)) as driver:
         driver.release_command()
         await driver.pilot.press("ctrl+t")
@@ -346,11 +346,11 @@ async def test_ctrl_t_shows_the_todo_list_above_the_input(working: ScriptedProje
         await driver.until(lambda: "[ ] test it" not in driver.screen)
 
 
-# -- the person's editor
+# -- the user's editor
 
 
 @given(st.text(alphabet="ab {}$;'\"`line path", min_size=1, max_size=20), st.integers(1, 99))
-def test_a_path_is_one_word_whatever_is_in_it(name: str, line: int):
+def test_path_is_one_argument_of_editor_command(name: str, line: int):
     path = Path("/p") / name
     assert editor_command("code -g '{path}:{line}' {path}", path, line) == [
         "code",
@@ -361,7 +361,7 @@ def test_a_path_is_one_word_whatever_is_in_it(name: str, line: int):
 
 
 @pytest.mark.parametrize("command", ["code -g", "code '{path}"])
-def test_a_command_that_cannot_open_a_file_is_refused(command: str):
+def test_editor_command_that_cannot_open_a_file_is_refused(command: str):
     with pytest.raises(ProcessError):
         editor_command(command, Path("/x"), 1)
 
@@ -380,7 +380,7 @@ class Editors:
         self.open.append(ended)
 
 
-def test_never_more_editors_than_a_few_at_once_and_one_complaint(tmp_path: Path):
+def test_parallel_editors_are_limited_and_failure_is_reported_once(tmp_path: Path):
     editors, complaints = Editors(), list[Any]()
     following = EditorFollower(complaints.append, editors)
     following.command = "edit {path}"
@@ -397,7 +397,7 @@ def test_never_more_editors_than_a_few_at_once_and_one_complaint(tmp_path: Path)
     assert (len(editors.started), len(complaints)) == (5, 1)
 
 
-async def test_a_detached_program_has_no_terminal_and_tells_how_it_ended(tmp_path: Path):
+async def test_detached_program_has_no_terminal_and_reports_exit_code(tmp_path: Path):
     future: asyncio.Future[int] = asyncio.get_running_loop().create_future()
     script = "import sys; sys.exit(7 if sys.stdin.read() == '' and not sys.stdout.isatty() else 1)"
     start_detached([sys.executable, "-c", script], cwd=tmp_path, ended=future.set_result)
@@ -406,7 +406,7 @@ async def test_a_detached_program_has_no_terminal_and_tells_how_it_ended(tmp_pat
         start_detached([str(tmp_path / "none")], cwd=tmp_path, ended=future.set_result)
 
 
-async def test_what_the_agent_changed_is_opened_at_its_line(working: ScriptedProject):
+async def test_file_changed_by_agent_is_opened_in_editor_at_its_line(working: ScriptedProject):
     seen = working.folder.parent / "seen"
     script = f"import sys; open({str(seen)!r}, 'a').write(' '.join(sys.argv[1:]))"
     settings = UiSettings(editor_open_command=f'{sys.executable} -c "{script}" {{path}} {{line}}')
@@ -418,7 +418,7 @@ async def test_what_the_agent_changed_is_opened_at_its_line(working: ScriptedPro
     assert seen.read_text() == f"{working.folder}/x.py 1"
 
 
-def test_odd_details_of_a_tool_named_todo_show_no_list():
+def test_malformed_todo_details_show_no_list():
     activity = RunActivity(lambda: 0.0)
     for items in (5, "abc", [{"text": "x", "status": "unheard of"}]):
         result = ToolResultMessage(

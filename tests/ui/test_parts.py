@@ -24,7 +24,7 @@ STYLES = styles_for(load_theme("dark"))
 async def nothing(args: object, conversation: object, front: object) -> None: ...
 
 
-def test_history_gives_the_draft_back():
+def test_history_returns_to_draft_after_newest_prompt():
     history = InputHistory()
     for prompt in ("one", "two", "two"):
         history.add(prompt)
@@ -49,7 +49,7 @@ def test_history_gives_the_draft_back():
         ("text /m", []),
     ],
 )
-def test_proposals_follow_what_stands_before_the_cursor(before: str, labels: list[str]):
+def test_proposals_depend_on_text_before_cursor(before: str, labels: list[str]):
     registry = Registry(
         Command(name=name, summary="", run=nothing) for name in ("model", "mode", "quit")
     )
@@ -59,12 +59,12 @@ def test_proposals_follow_what_stands_before_the_cursor(before: str, labels: lis
     assert [proposal.label for proposal in found] == labels
 
 
-def test_a_path_with_a_blank_is_quoted():
+def test_path_with_space_is_quoted_in_proposal():
     (proposal,) = complete("@a", registry=Registry(), arguments=lambda name: [], files=["a b.txt"])
     assert (proposal.insert, proposal.is_path) == ('@"a b.txt"', True)
 
 
-def test_nested_ignore_files_are_heeded(tmp_path: Path):
+def test_nested_gitignore_files_are_respected(tmp_path: Path):
     for name in ("keep.log", "a/x.log", "a/y.py", "build/out.o"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text("")
@@ -101,16 +101,16 @@ STANDING = StatusModel(
         (4, "wor…"),
     ],
 )
-def test_a_narrow_status_line_drops_what_matters_least(width: int, line: str):
+def test_narrow_status_line_drops_least_important_parts(width: int, line: str):
     assert "".join(text for text, _ in status_line(STANDING, width, STYLES)) == line
 
 
-def test_what_is_not_known_yet_takes_no_room():
+def test_empty_values_are_left_out_of_status_line():
     standing = StatusModel(place="", model="", mode="", state="starting")
     assert "".join(text for text, _ in status_line(standing, 80, STYLES)) == "starting"
 
 
-def test_the_branch_is_read_from_checkouts_and_worktrees(tmp_path: Path):
+def test_git_branch_is_read_from_checkout_and_worktree(tmp_path: Path):
     repo = tmp_path / "repo"
     (repo / ".git").mkdir(parents=True)
     (repo / ".git" / "HEAD").write_text("ref: refs/heads/feature/x\n")

@@ -40,7 +40,7 @@ def claim(command: str, reason: str, effect: Any = "ask") -> AskedClaim:
 # -- with the engine
 
 
-async def test_what_was_allowed_once_runs_and_is_asked_again(project: ScriptedProject):
+async def test_call_allowed_once_runs_and_next_call_asks_again(project: ScriptedProject):
     project.model.will_call("bash", command=MAKE).will_call("bash", command=MAKE)
     async with running_app(project) as driver:
         await driver.send("make it")
@@ -52,7 +52,7 @@ async def test_what_was_allowed_once_runs_and_is_asked_again(project: ScriptedPr
         await driver.asked()
 
 
-async def test_a_list_that_a_question_came_upon_has_the_keyboard_again_after_it(
+async def test_picker_gets_focus_back_after_permission_question(
     project: ScriptedProject,
 ):
     async with running_app(project) as driver:
@@ -69,7 +69,7 @@ async def test_a_list_that_a_question_came_upon_has_the_keyboard_again_after_it(
         assert driver.app.composer.has_focus
 
 
-async def test_what_was_allowed_for_the_session_runs_and_is_not_asked_again(
+async def test_call_allowed_for_session_is_not_asked_again(
     project: ScriptedProject,
 ):
     project.model.will_call("bash", command=MAKE).will_call("bash", command=MAKE)
@@ -85,7 +85,7 @@ async def test_what_was_allowed_for_the_session_runs_and_is_not_asked_again(
         ]
 
 
-async def test_a_denied_call_does_not_run_and_its_comment_reaches_the_model(
+async def test_denied_call_does_not_run_and_comment_reaches_model(
     project: ScriptedProject,
 ):
     project.model.will_call("bash", command=MAKE)
@@ -101,7 +101,7 @@ async def test_a_denied_call_does_not_run_and_its_comment_reaches_the_model(
         assert "denied" in driver.text
 
 
-async def test_only_the_parts_of_a_command_that_ask_are_told_apart(project: ScriptedProject):
+async def test_question_explains_only_parts_of_command_that_ask(project: ScriptedProject):
     project.model.will_call("bash", command=f"ls; {MAKE}; mkdir -p x")
     async with running_app(project) as driver:
         await driver.send("make it")
@@ -113,7 +113,7 @@ async def test_only_the_parts_of_a_command_that_ask_are_told_apart(project: Scri
         assert "  ls" not in asked
 
 
-async def test_a_change_is_asked_about_with_its_diff(project: ScriptedProject):
+async def test_edit_question_shows_diff(project: ScriptedProject):
     (project.folder / "x.py").write_text("old\n")
     project.model.will_call("read", path="x.py")
     project.model.will_call("edit", path="x.py", old_text="old", new_text="new")
@@ -128,7 +128,7 @@ async def test_a_change_is_asked_about_with_its_diff(project: ScriptedProject):
         assert (project.folder / "x.py").read_text() == "new\n"
 
 
-async def test_esc_answers_the_question_and_not_the_run(project: ScriptedProject):
+async def test_esc_denies_call_and_run_continues(project: ScriptedProject):
     project.model.will_call("bash", command=MAKE).will_say("Then not.")
     async with running_app(project) as driver:
         await driver.send("make it")
@@ -138,7 +138,7 @@ async def test_esc_answers_the_question_and_not_the_run(project: ScriptedProject
         assert "Then not." in driver.text
 
 
-async def test_ctrl_c_denies_and_interrupts(project: ScriptedProject):
+async def test_ctrl_c_denies_call_and_interrupts_run(project: ScriptedProject):
     project.model.will_call("bash", command=MAKE)
     async with running_app(project) as driver:
         await driver.send("make it")
@@ -150,7 +150,7 @@ async def test_ctrl_c_denies_and_interrupts(project: ScriptedProject):
         assert not (project.folder / "made").exists()
 
 
-async def test_an_aborted_run_takes_its_question_down(project: ScriptedProject):
+async def test_aborted_run_removes_its_question(project: ScriptedProject):
     project.model.will_call("bash", command=MAKE)
     async with running_app(project) as driver:
         await driver.send("make it")
@@ -161,7 +161,7 @@ async def test_an_aborted_run_takes_its_question_down(project: ScriptedProject):
         assert driver.app.composer.has_focus
 
 
-async def test_quitting_during_a_question_ends_the_run_quietly(project: ScriptedProject):
+async def test_quitting_during_question_ends_run_without_running_call(project: ScriptedProject):
     project.model.will_call("bash", command=MAKE)
     async with running_app(project) as driver:
         await driver.send("make it")
@@ -172,7 +172,7 @@ async def test_quitting_during_a_question_ends_the_run_quietly(project: Scripted
     assert not (project.folder / "made").exists()
 
 
-async def test_the_draft_survives_a_question(project: ScriptedProject):
+async def test_draft_survives_permission_question(project: ScriptedProject):
     gate = asyncio.Event()
     project.model.will_say("Wait.", hold=gate.wait).will_call("bash", command=MAKE)
     async with running_app(project) as driver:
@@ -213,7 +213,7 @@ async def test_the_draft_survives_a_question(project: ScriptedProject):
         ),
     ],
 )
-async def test_each_key_gives_its_answer(
+async def test_each_key_sequence_gives_its_answer(
     project: ScriptedProject, keys: list[str], answer: PermissionAnswer
 ):
     async with running_app(project) as driver:
@@ -226,7 +226,7 @@ async def test_each_key_gives_its_answer(
         assert driver.app.composer.has_focus
 
 
-async def test_the_question_shows_command_reason_folder_and_grant(project: ScriptedProject):
+async def test_question_shows_command_reason_folder_and_grant(project: ScriptedProject):
     async with running_app(project) as driver:
         driver.ask(request("git push --force origin main"))
         await driver.asked()
@@ -238,7 +238,7 @@ async def test_the_question_shows_command_reason_folder_and_grant(project: Scrip
         assert "a Allow for this session: execute:git push" in asked
 
 
-async def test_what_cannot_be_granted_for_longer_has_no_such_option(project: ScriptedProject):
+async def test_call_without_grant_cannot_be_allowed_for_session(project: ScriptedProject):
     async with running_app(project) as driver:
         driver.ask(request(grant=()))
         await driver.asked()
@@ -248,7 +248,7 @@ async def test_what_cannot_be_granted_for_longer_has_no_such_option(project: Scr
         assert driver.app.composer.has_focus
 
 
-async def test_writing_a_comment_hides_nothing_of_the_question(project: ScriptedProject):
+async def test_comment_input_does_not_hide_question(project: ScriptedProject):
     async with running_app(project) as driver:
         driver.ask(request())
         await driver.asked()
@@ -258,7 +258,7 @@ async def test_writing_a_comment_hides_nothing_of_the_question(project: Scripted
             assert shown in driver.screen
 
 
-async def test_in_a_comment_keys_of_answers_are_letters_and_no_mode_changes(
+async def test_answer_keys_and_mode_key_do_nothing_special_in_comment(
     project: ScriptedProject,
 ):
     async with running_app(project) as driver:
@@ -278,7 +278,9 @@ async def test_in_a_comment_keys_of_answers_are_letters_and_no_mode_changes(
         assert (await question)[0] == PermissionAnswer(effect="deny", comment="1 2 y a p")
 
 
-async def test_f17_typing_answers_nothing_and_reaches_the_input(project: ScriptedProject):
+async def test_f17_text_typed_at_question_answers_nothing_and_goes_to_input(
+    project: ScriptedProject,
+):
     async with running_app(project) as driver:
         question = driver.ask(request())
         await driver.asked()
@@ -288,7 +290,7 @@ async def test_f17_typing_answers_nothing_and_reaches_the_input(project: Scripte
         assert not question.done()
 
 
-async def test_f19_a_long_command_can_be_approved_only_after_its_end_was_seen(
+async def test_f19_long_command_can_be_approved_only_after_scrolling_to_end(
     project: ScriptedProject,
 ):
     async with running_app(project) as driver:
@@ -308,7 +310,7 @@ async def test_f19_a_long_command_can_be_approved_only_after_its_end_was_seen(
         assert await question == [PermissionAnswer(effect="allow")]
 
 
-async def test_hidden_characters_are_shown_in_the_command(project: ScriptedProject):
+async def test_invisible_characters_in_command_are_shown(project: ScriptedProject):
     async with running_app(project) as driver:
         driver.ask(request("echo safe\u202e#rm -rf /" + " " * 40 + "; x"))
         await driver.asked()
@@ -316,7 +318,7 @@ async def test_hidden_characters_are_shown_in_the_command(project: ScriptedProje
         assert "<40 blanks>" in driver.screen
 
 
-async def test_who_is_typing_when_the_question_comes_goes_on_typing(project: ScriptedProject):
+async def test_user_typing_when_question_opens_keeps_typing(project: ScriptedProject):
     async with running_app(project, guard_s=3600.0) as driver:
         question = driver.ask(request())
         await driver.asked()
@@ -329,7 +331,7 @@ async def test_who_is_typing_when_the_question_comes_goes_on_typing(project: Scr
 
 
 @pytest.mark.parametrize("size", [(20, 5), (30, 8), (200, 60)])
-async def test_a_question_fits_every_screen(project: ScriptedProject, size: tuple[int, int]):
+async def test_question_fits_every_screen_size(project: ScriptedProject, size: tuple[int, int]):
     async with running_app(project, size=size) as driver:
         question = driver.ask(request("git push --force origin main"))
         await driver.until(lambda: driver.dialog and driver.dialog.has_focus)
@@ -340,7 +342,7 @@ async def test_a_question_fits_every_screen(project: ScriptedProject, size: tupl
         assert await question == [PermissionAnswer(effect="allow")]
 
 
-async def test_after_one_that_took_all_the_room_the_end_is_followed_again(project: ScriptedProject):
+async def test_transcript_follows_end_again_after_full_screen_question(project: ScriptedProject):
     project.model.will_call("bash", command="touch made").will_say("It is made.")
     async with running_app(project, size=(20, 5)) as driver:
         await driver.send("make it")
@@ -353,7 +355,7 @@ async def test_after_one_that_took_all_the_room_the_end_is_followed_again(projec
 
 
 @pytest.mark.parametrize("size", [(100, 30), (80, 24), (40, 12)])
-async def test_the_hint_to_read_on_is_not_there_when_all_is_seen(
+async def test_read_on_hint_is_absent_when_whole_question_is_visible(
     project: ScriptedProject, size: tuple[int, int]
 ):
     async with running_app(project, size=size) as driver:
@@ -364,7 +366,7 @@ async def test_the_hint_to_read_on_is_not_there_when_all_is_seen(
 
 
 @pytest.mark.parametrize("size", [(60, 24), (20, 5)])
-async def test_what_would_be_granted_is_never_cut(project: ScriptedProject, size: tuple[int, int]):
+async def test_shown_grant_is_never_truncated(project: ScriptedProject, size: tuple[int, int]):
     async with running_app(project, size=size) as driver:
         driver.ask(request(grant=("execute:" + "x" * 50 + " END",)))
         await driver.until(lambda: driver.dialog and driver.dialog.has_focus)
@@ -375,7 +377,7 @@ async def test_what_would_be_granted_is_never_cut(project: ScriptedProject, size
         assert "END" in seen
 
 
-def test_a_command_is_shown_once_and_then_the_parts_that_ask():
+def test_command_is_painted_once_followed_by_parts_that_ask():
     asked = replace(
         request("ls; make; git push"),
         claims=(
@@ -392,7 +394,7 @@ def test_a_command_is_shown_once_and_then_the_parts_that_ask():
     ]
 
 
-def test_that_a_command_goes_on_in_the_background_is_told_with_the_folder():
+def test_background_command_is_marked_in_question():
     preview = Preview(kind="command", text="make serve", note="in the background")
     asked = replace(request("make serve"), preview=preview)
     assert paint_request(asked, "", 60, STYLES)[0].text.rstrip() == (
@@ -400,7 +402,7 @@ def test_that_a_command_goes_on_in_the_background_is_told_with_the_folder():
     )
 
 
-def test_what_has_no_picture_is_told_claim_by_claim():
+def test_call_without_preview_lists_its_claims():
     claims = (replace(claim("/etc/hosts", "outside"), op="read"),)
     asked = replace(request(), tool_name="read", claims=claims, preview=None)
     assert [line.text.rstrip() for line in paint_request(asked, "2 of 3", 60, STYLES)] == [

@@ -22,10 +22,10 @@ def shown(driver: AppDriver) -> str:
     return driver.screen[driver.screen.rindex("Allow bash?") :]
 
 
-# -- several in one view
+# -- several questions in one dialog
 
 
-async def test_one_question_is_shown_and_the_others_are_listed(project: ScriptedProject):
+async def test_first_question_is_shown_and_others_are_listed(project: ScriptedProject):
     async with running_app(project) as driver:
         driver.ask(request("make"), request("make install\nmore"), request("ls"))
         await driver.asked()
@@ -35,7 +35,7 @@ async def test_one_question_is_shown_and_the_others_are_listed(project: Scripted
         assert "? 3 bash ls\n" in shown(driver)
 
 
-async def test_each_question_has_an_answer_of_its_own(project: ScriptedProject):
+async def test_each_question_gets_its_own_answer(project: ScriptedProject):
     async with running_app(project) as driver:
         question = driver.ask(request("make"), request("make install"), request("ls"))
         await driver.asked()
@@ -55,7 +55,7 @@ async def test_each_question_has_an_answer_of_its_own(project: ScriptedProject):
         ]
 
 
-async def test_c29_a_no_leaves_the_other_questions_open(project: ScriptedProject):
+async def test_c29_denying_one_question_leaves_others_open(project: ScriptedProject):
     async with running_app(project) as driver:
         question = driver.ask(request("make"), request("make install"))
         await driver.asked()
@@ -67,7 +67,7 @@ async def test_c29_a_no_leaves_the_other_questions_open(project: ScriptedProject
         assert await question == [DENIED, ALLOWED]
 
 
-async def test_the_open_questions_can_be_gone_through_and_answered_in_any_order(
+async def test_open_questions_can_be_answered_in_any_order(
     project: ScriptedProject,
 ):
     async with running_app(project) as driver:
@@ -84,7 +84,7 @@ async def test_the_open_questions_can_be_gone_through_and_answered_in_any_order(
         assert await question == [ALLOWED, DENIED, ALLOWED]
 
 
-async def test_a_key_meant_for_one_question_does_not_answer_the_next(project: ScriptedProject):
+async def test_key_meant_for_one_question_does_not_answer_next(project: ScriptedProject):
     async with running_app(project, guard_s=3600.0) as driver:
         question = driver.ask(request("make"), request("make install"))
         await driver.asked()
@@ -97,7 +97,7 @@ async def test_a_key_meant_for_one_question_does_not_answer_the_next(project: Sc
         assert driver.app.composer.text == "y"
 
 
-async def test_a_question_that_was_not_read_to_its_end_cannot_be_approved(project: ScriptedProject):
+async def test_question_cannot_be_approved_before_scrolling_to_end(project: ScriptedProject):
     async with running_app(project) as driver:
         question = driver.ask(request("make"), request("\n".join(f"echo {n}" for n in range(99))))
         await driver.asked()
@@ -111,7 +111,7 @@ async def test_a_question_that_was_not_read_to_its_end_cannot_be_approved(projec
         assert await question == [ALLOWED, ALLOWED]
 
 
-async def test_ctrl_c_denies_all_that_is_open(project: ScriptedProject):
+async def test_ctrl_c_denies_all_open_questions(project: ScriptedProject):
     async with running_app(project) as driver:
         question = driver.ask(request("make"), request("make install"), request("ls"))
         await driver.asked()
@@ -135,7 +135,7 @@ async def test_several_questions_can_be_answered_on_small_screens(
         assert await question == [ALLOWED, DENIED]
 
 
-async def test_calls_of_one_answer_are_asked_about_together(project: ScriptedProject):
+async def test_tool_calls_of_one_message_are_asked_together(project: ScriptedProject):
     commands = ["touch one", "touch two"]
     project.model.will(Reply(calls=[("bash", {"command": command}) for command in commands]))
     async with running_app(project) as driver:
@@ -150,7 +150,7 @@ async def test_calls_of_one_answer_are_asked_about_together(project: ScriptedPro
         assert sorted(path.name for path in project.folder.iterdir()) == ["two"]
 
 
-# -- what is stored
+# -- stored rules
 
 
 KEYS = [
@@ -166,7 +166,7 @@ KEYS = [
 ]
 
 
-async def test_each_key_stores_what_it_says(project: ScriptedProject):
+async def test_each_key_sequence_stores_chosen_rule(project: ScriptedProject):
     keeping = replace(request(), wider=("execute:git push *",), can_keep=True)
     async with running_app(project) as driver:
         for keys, answer in KEYS:
@@ -177,7 +177,7 @@ async def test_each_key_stores_what_it_says(project: ScriptedProject):
             await driver.until(lambda: driver.dialog is None)
 
 
-async def test_the_rule_shown_is_the_one_that_would_be_stored(project: ScriptedProject):
+async def test_shown_rule_is_rule_that_would_be_stored(project: ScriptedProject):
     async with running_app(project) as driver:
         driver.ask(replace(request(), wider=("execute:git *",), can_keep=True))
         await driver.asked()
@@ -188,7 +188,7 @@ async def test_the_rule_shown_is_the_one_that_would_be_stored(project: ScriptedP
         assert "p Allow always, in your settings: execute:git *\n" in shown(driver)
 
 
-async def test_below_the_answers_it_says_what_the_rule_shown_would_match(project: ScriptedProject):
+async def test_reach_of_shown_rule_is_explained_below_choices(project: ScriptedProject):
     asked = replace(
         request(),
         wider=("execute:git push *",),
@@ -214,7 +214,7 @@ async def test_below_the_answers_it_says_what_the_rule_shown_would_match(project
 
 
 @pytest.mark.parametrize("width", range(4, 90))
-def test_no_key_is_named_by_half(width: int):
+def test_key_hints_are_never_cut_in_the_middle(width: int):
     hints = [("c: deny with a comment", "c: comment"), ("Tab: a wider rule", "Tab: wider")] * 2
     words = {word for hint in hints for word in hint}
 
@@ -226,7 +226,7 @@ def test_no_key_is_named_by_half(width: int):
         assert {part for row in rows for part in row.strip().split(" · ")} <= words
 
 
-def test_a_line_of_keys_is_cut_between_two_of_them():
+def test_key_hint_line_is_cut_between_hints():
     text = "Esc interrupts · Enter steers · Tab queues"
 
     assert [fit_hints(text, width) for width in (42, 41, 20, 9)] == [
@@ -237,7 +237,9 @@ def test_a_line_of_keys_is_cut_between_two_of_them():
     ]
 
 
-async def test_a_wider_rule_too_long_for_its_line_must_be_read_first(project: ScriptedProject):
+async def test_wider_rule_too_long_for_line_must_be_scrolled_before_approval(
+    project: ScriptedProject,
+):
     wide = "execute:" + " ".join(f"word{n}" for n in range(400)) + " END"
     async with running_app(project) as driver:
         question = driver.ask(replace(request(), wider=(wide,)))
@@ -255,7 +257,7 @@ async def test_a_wider_rule_too_long_for_its_line_must_be_read_first(project: Sc
         ]
 
 
-async def test_where_nothing_wider_makes_sense_no_such_key_is_named(project: ScriptedProject):
+async def test_wider_rule_key_is_not_offered_without_wider_rule(project: ScriptedProject):
     async with running_app(project) as driver:
         question = driver.ask(request())
         await driver.asked()
@@ -265,7 +267,7 @@ async def test_where_nothing_wider_makes_sense_no_such_key_is_named(project: Scr
         assert not question.done()
 
 
-async def test_a_warning_stands_above_the_call(project: ScriptedProject):
+async def test_warning_is_shown_above_call(project: ScriptedProject):
     async with running_app(project) as driver:
         driver.ask(replace(request(), warning="sends\x1b[2J the keys away"))
         await driver.asked()
@@ -274,7 +276,7 @@ async def test_a_warning_stands_above_the_call(project: ScriptedProject):
         assert lines[2] == " │ git push"
 
 
-async def test_a_long_line_of_a_change_is_shown_whole(project: ScriptedProject):
+async def test_long_diff_line_is_shown_in_full(project: ScriptedProject):
     diff = "--- a/x\n+++ b/x\n@@ -0,0 +1 @@\n+" + "x" * 9000 + "END\n"
     async with running_app(project) as driver:
         driver.ask(replace(request(), preview=Preview(kind="diff", path="x", text=diff)))

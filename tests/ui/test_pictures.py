@@ -176,7 +176,7 @@ async def finds(driver: AppDriver) -> None:
     await driver.pilot.press("ctrl+f")
     for letter in "total":
         await driver.type(letter)
-        # Where a search begins depends on where the one before it has led.
+        # A search starts at the match of the previous one.
         await driver.until(
             lambda: all(w.is_finished for w in driver.app.workers if w.node is driver.app.find_bar)
         )
@@ -208,7 +208,7 @@ def _the_same_everywhere(monkeypatch: pytest.MonkeyPatch, project: ScriptedProje
     monkeypatch.setattr(tool_block, "SHOW_TIME_FROM_MS", 1_000_000)
     monkeypatch.setattr(session_opener, "__version__", "1.2.3")
     monkeypatch.setenv("HOME", str(project.folder.parent))
-    # The words of gates have tests of their own.
+    # Gate messages have their own tests.
     project.configure("[loop.gates]\nresume = 0\nverifier = 0\n")
 
 

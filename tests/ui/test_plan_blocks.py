@@ -61,7 +61,7 @@ EXPLORED = forked(
 )
 
 
-def test_while_a_phase_goes_on_its_time_its_calls_and_the_last_one_are_told() -> None:
+def test_running_phase_shows_elapsed_time_call_count_and_last_call() -> None:
     rendered = RenderedEvents(started(shut_in="read-only: bubblewrap"), *EXPLORING, width=60)
     seen = rendered.after(34)
 
@@ -70,7 +70,7 @@ def test_while_a_phase_goes_on_its_time_its_calls_and_the_last_one_are_told() ->
     )
 
 
-def test_a_phase_that_ended_tells_what_it_took_where_it_began() -> None:
+def test_ended_phase_shows_duration_tokens_and_cost() -> None:
     end = ended(summary="Found it.", duration_ms=61_400, usage=USED, cost_usd=0.0312)
     seen = RenderedEvents(started(), *EXPLORING, *EXPLORED, end, width=80).seen
 
@@ -80,20 +80,20 @@ def test_a_phase_that_ended_tells_what_it_took_where_it_began() -> None:
     ]
 
 
-def test_what_a_fork_did_is_folded_and_there_when_all_is_shown() -> None:
+def test_transcript_of_fork_is_folded_until_expanded() -> None:
     rendered = RenderedEvents(started(), *EXPLORING, *EXPLORED, ended())
     assert "look at" not in rendered.seen
 
-    whole = rendered.whole.splitlines()
+    whole = rendered.expanded_text.splitlines()
     assert "│ I look at it." in whole
     assert "│ ● grep total" in whole
     assert "│   shop.py:3" in whole
-    # Its task is no word of the person's.
+    # The task of the fork is not a user prompt.
     assert "│ » from dirge, to the model" in whole
     assert not any("›" in line for line in whole)
 
 
-def test_one_phase_is_opened_and_closed_alone_and_takes_its_lines_along() -> None:
+def test_one_phase_can_be_unfolded_and_folded_alone() -> None:
     rendered = RenderedEvents(started(), *EXPLORING, *EXPLORED, ended(), started("implement"))
     layout, first = rendered.page, rendered.page.blocks[0]
     short = rendered.seen
@@ -107,7 +107,7 @@ def test_one_phase_is_opened_and_closed_alone_and_takes_its_lines_along() -> Non
     assert layout.height == len(short.splitlines())
 
 
-def test_a_question_and_a_denial_in_a_fork_are_told_while_it_is_folded() -> None:
+def test_folded_fork_shows_pending_question_and_denial() -> None:
     asked = PermissionAsked(tool_call_id="b", tool_name="bash", claims=(), reason="")
     denied = PermissionAnswered(
         tool_call_id="b", tool_name="bash", effect="deny", policy="plan", reason="only looks"
@@ -118,7 +118,7 @@ def test_a_question_and_a_denial_in_a_fork_are_told_while_it_is_folded() -> None
     assert rendered.seen.endswith("1 denied · bash was denied")
 
 
-def test_a_phase_that_is_cut_off_stops_counting() -> None:
+def test_aborted_phase_stops_counting_time() -> None:
     rendered = RenderedEvents(started(), *EXPLORING)
     rendered.after(12)
     rendered.renderer.phases.cut_off()
@@ -126,7 +126,7 @@ def test_a_phase_that_is_cut_off_stops_counting() -> None:
     assert not rendered.renderer.has_something_to_tick
 
 
-def test_words_that_stream_draw_the_heading_once() -> None:
+def test_streamed_text_does_not_redraw_phase_heading_each_time() -> None:
     rendered = RenderedEvents(started(), *EXPLORING)
     heading = rendered.page.blocks[0]
     rendered.draw(*forked(*says("a")))
@@ -135,7 +135,7 @@ def test_words_that_stream_draw_the_heading_once() -> None:
     assert heading.version == version
 
 
-def test_a_plan_and_a_report_stand_whole_below_their_phases() -> None:
+def test_plan_and_report_are_shown_in_full_below_their_phases() -> None:
     plan = "## Steps\n1. count\n2. verify"
     rendered = RenderedEvents(
         started("plan"),
@@ -171,12 +171,12 @@ def test_a_plan_and_a_report_stand_whole_below_their_phases() -> None:
         ("stopped", "  ◌ E1 pytest -q  stopped"),
     ],
 )
-def test_evidence_is_a_line_with_how_it_ended(outcome: str, line: str) -> None:
+def test_evidence_line_shows_command_and_outcome(outcome: str, line: str) -> None:
     rendered = RenderedEvents(started("review"), taken(1, outcome))
     assert rendered.seen.splitlines()[-1] == line
 
 
-def test_of_much_evidence_what_failed_is_never_left_out() -> None:
+def test_failed_evidence_is_never_folded_away() -> None:
     rendered = RenderedEvents(
         started("review"), taken(1, "failed"), *(taken(n) for n in range(2, 30))
     )
@@ -184,16 +184,16 @@ def test_of_much_evidence_what_failed_is_never_left_out() -> None:
     assert len(lines) == 7
     assert "E1 " in lines[0]
     assert lines[-1] == "  … 23 more that passed"
-    assert len(rendered.whole.splitlines()) == 30
+    assert len(rendered.expanded_text.splitlines()) == 30
 
 
-def test_evidence_of_an_implementation_does_not_repeat_the_call_above_it() -> None:
+def test_evidence_of_implement_phase_is_folded() -> None:
     rendered = RenderedEvents(started("implement"), taken(1, phase="implement"))
     assert "E1" not in rendered.seen
-    assert "✓  E1 pytest -q  exit 0" in rendered.whole
+    assert "✓  E1 pytest -q  exit 0" in rendered.expanded_text
 
 
-def test_stored_phases_stand_where_they_were_with_all_that_is_stored() -> None:
+def test_replayed_phases_keep_their_position_and_content() -> None:
     rendered = RenderedEvents()
     besides: list[tuple[int, PlanEvent]] = [
         (0, ended(text="The findings.", summary="Found it.", duration_ms=5000)),
@@ -216,10 +216,10 @@ def test_stored_phases_stand_where_they_were_with_all_that_is_stored() -> None:
         "✗ E1 pytest -q  exit 1",
     ]
     assert "The findings." not in rendered.seen
-    assert "│ The findings." in rendered.whole
+    assert "│ The findings." in rendered.expanded_text
 
 
-def test_escape_codes_of_forks_and_plans_are_only_text() -> None:
+def test_escape_codes_in_forks_and_plans_are_stripped() -> None:
     evil = "a\x1b]0;owned\x07\x1b[31mb"
     rendered = RenderedEvents(
         started(shut_in=evil),
@@ -229,12 +229,12 @@ def test_escape_codes_of_forks_and_plans_are_only_text() -> None:
         started("review"),
         taken(1, command=evil),
     )
-    for text in (rendered.seen, rendered.whole, whole_text(rendered.page)):
+    for text in (rendered.seen, rendered.expanded_text, whole_text(rendered.page)):
         assert "\x1b" not in text
         assert "owned" not in text
 
 
-def test_the_text_of_all_phases_is_there_for_a_pager() -> None:
+def test_text_for_pager_includes_all_phases() -> None:
     rendered = RenderedEvents(
         started(), *EXPLORING, *EXPLORED, ended(), started("review"), taken(1)
     )
@@ -243,7 +243,7 @@ def test_the_text_of_all_phases_is_there_for_a_pager() -> None:
         assert words in text
 
 
-def test_a_thousand_folded_lines_cost_nothing_to_draw() -> None:
+def test_folded_blocks_of_fork_are_not_painted() -> None:
     rendered = RenderedEvents(started(), *EXPLORING)
     calls = [
         ToolExecutionStart(tool_call_id=str(n), tool_name="read", args={"path": "x"})
@@ -253,6 +253,6 @@ def test_a_thousand_folded_lines_cost_nothing_to_draw() -> None:
     folded = [block for block in rendered.page.blocks if block.group is not None]
     assert len(folded) > 1000
     for block in folded:
-        block.paint = None  # type: ignore[method-assign, assignment]  # Nobody asks for it.
+        block.paint = None  # type: ignore[method-assign, assignment]  # Must not be called.
     assert rendered.draw(*forked(*says("y"))).endswith("▸ 1001 calls · writing")
     assert rendered.page.height == 2

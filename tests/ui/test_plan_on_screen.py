@@ -31,7 +31,7 @@ VERDICT = {
     "checklist": [{"requirement": "counts", "status": "verified", "evidence": "sh check.sh"}],
     "missing": "",
 }
-# Whether there is a sandbox is no business of a screen, and the gates have tests of their own.
+# The sandbox and the gates have their own tests.
 NO_SANDBOX = '[plan]\nsandbox = "off"\n[loop.gates]\nverifier = 0\ntodo = 0\n'
 
 
@@ -48,14 +48,14 @@ def plans(project: ScriptedProject) -> None:
     project.model.will_say(f"It does.\n\n```json\n{json.dumps(VERDICT)}\n```")
 
 
-async def test_a_plan_is_read_decided_on_carried_out_and_found_again(
+async def test_plan_is_shown_accepted_run_and_restored_on_resume(
     project: ScriptedProject,
 ) -> None:
     plans(project)
     async with running_app(project, size=(80, 24), mode="accept") as driver:
         await driver.send("/plan Count the items.")
         await driver.until(lambda: driver.panel and driver.panel.has_focus and driver.panel.is_open)
-        # It is longer than what the question leaves of the screen, and begins at its beginning.
+        # The plan is longer than the space above the question, so its start is shown.
         await driver.until(lambda: "2/4 plan" in driver.screen)
         assert "step 19" not in driver.screen
         assert "plan 2/4 · planning, asking" in driver.screen
@@ -99,7 +99,7 @@ async def worked(driver: AppDriver) -> ExclusiveWorker:
     return worker
 
 
-async def test_what_is_typed_meanwhile_waits_in_sight_and_comes_back_when_it_is_stopped(
+async def test_prompt_typed_during_plan_is_queued_and_returned_on_interrupt(
     project: ScriptedProject,
 ) -> None:
     now = [0.0]
@@ -111,7 +111,7 @@ async def test_what_is_typed_meanwhile_waits_in_sight_and_comes_back_when_it_is_
         await driver.send("mind the gap")
         await driver.until(lambda: "↳ enters the next run: mind the gap" in driver.screen)
         now[0] += 60
-        # A key would tell that somebody is there.
+        # A key press would count as user activity.
         driver.app.post_message(AppBlur())
         await driver.until(lambda: not driver.app.app_focus)
         assert driver.app.controller.interrupt()
@@ -123,7 +123,7 @@ async def test_what_is_typed_meanwhile_waits_in_sight_and_comes_back_when_it_is_
         assert "the plan has ended, after 60 s" in called.notified[0]
 
 
-async def test_what_a_fork_did_is_found_opened_and_closed(project: ScriptedProject) -> None:
+async def test_search_unfolds_fork_and_space_toggles_it(project: ScriptedProject) -> None:
     async with running_app(project, size=(60, 24)) as driver:
         renderer, page = driver.app.feed.renderer, driver.app.transcript
         for event in (started(), *EXPLORING, *EXPLORED, ended(summary="Found it.")):
@@ -135,7 +135,7 @@ async def test_what_a_fork_did_is_found_opened_and_closed(project: ScriptedProje
         await driver.type("shop.py:3")
         await driver.until(lambda: "1 of 1" in driver.screen and "shop.py:3" in driver.screen)
         assert "▾" in driver.screen
-        # Nobody chose it, so all is as it was.
+        # No match was selected, so the fork is folded again.
         await driver.pilot.press("escape")
         await driver.until(lambda: "▸" in driver.screen and "shop.py:3" not in driver.screen)
         await driver.pilot.press("ctrl+up", "{", "{", "}", "space")
@@ -152,6 +152,6 @@ async def test_what_a_fork_did_is_found_opened_and_closed(project: ScriptedProje
         ("review", 3, "plan 4/4 · reviewing, cycle 3"),
     ],
 )
-def test_the_status_names_the_phase(phase: PhaseName, step: int, words: str) -> None:
+def test_status_names_current_plan_phase(phase: PhaseName, step: int, words: str) -> None:
     event = PlanPhase(phase=phase, step=step, state="started")
     assert plan_words(event.phase, event.step) == words

@@ -121,7 +121,7 @@ STATES: dict[str, Callable[[AppDriver], Awaitable[None]]] = {
 }
 
 
-async def test_the_way_of_a_plan(
+async def test_plan_screens_match_snapshots(
     snapshot: SnapshotAssertion, project: ScriptedProject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tool_block, "SHOW_TIME_FROM_MS", 1_000_000)

@@ -50,7 +50,7 @@ async def press(driver: AppDriver, *keys: str) -> str:
     return at(driver)
 
 
-async def test_the_cursor_goes_by_lines_pages_and_to_the_ends(project: ScriptedProject):
+async def test_cursor_moves_by_line_page_and_to_both_ends(project: ScriptedProject):
     async with reading(project) as driver:
         first = at(driver)
         assert await press(driver, "up", "down") == first
@@ -62,7 +62,7 @@ async def test_the_cursor_goes_by_lines_pages_and_to_the_ends(project: ScriptedP
         assert await press(driver, "pageup") != "50 +new 50"
 
 
-async def test_braces_go_by_blocks_and_brackets_by_hunks(project: ScriptedProject):
+async def test_braces_move_by_block_and_brackets_by_hunk(project: ScriptedProject):
     async with reading(project) as driver:
         await press(driver, "g")
         assert (
@@ -78,7 +78,7 @@ async def test_braces_go_by_blocks_and_brackets_by_hunks(project: ScriptedProjec
         assert len(set(seen)) == 3
 
 
-async def test_what_is_selected_by_lines_is_copied_as_it_was_written(project: ScriptedProject):
+async def test_copied_lines_are_unwrapped_source_text(project: ScriptedProject):
     async with reading(project) as driver:
         copied = []
         driver.app.copy_text = lambda text: copied.append(text) or "Copied."  # type: ignore
@@ -93,7 +93,7 @@ async def test_what_is_selected_by_lines_is_copied_as_it_was_written(project: Sc
         assert "Copied." in driver.screen
 
 
-async def test_space_opens_and_closes_the_block_at_the_cursor(project: ScriptedProject):
+async def test_space_toggles_block_at_cursor(project: ScriptedProject):
     async with reading(project) as driver:
         tool = ToolBlock("o", "read", {"path": "b"})
         tool.finish("\n".join(f"row {n}" for n in range(30)), {}, is_error=False, took_ms=0)
@@ -106,7 +106,7 @@ async def test_space_opens_and_closes_the_block_at_the_cursor(project: ScriptedP
         assert "row 9" not in driver.text
 
 
-async def test_leaving_brings_back_the_composer_and_what_was_typed(project: ScriptedProject):
+async def test_leaving_reading_mode_focuses_composer_and_keeps_typed_key(project: ScriptedProject):
     async with reading(project) as driver:
         await driver.pilot.press("x")
         await driver.until(lambda: driver.app.composer.has_focus)
@@ -120,7 +120,7 @@ async def test_leaving_brings_back_the_composer_and_what_was_typed(project: Scri
         assert driver.app.composer.text == "x"
 
 
-async def test_a_slash_finds_and_comes_back_to_reading(project: ScriptedProject):
+async def test_slash_opens_search_and_escape_returns_to_reading(project: ScriptedProject):
     async with reading(project) as driver:
         await driver.pilot.press("slash")
         await driver.until(lambda: driver.app.find_bar.is_open)
@@ -132,7 +132,7 @@ async def test_a_slash_finds_and_comes_back_to_reading(project: ScriptedProject)
         assert at(driver).startswith("› prompt 3")
 
 
-async def test_the_hint_names_the_keys_that_read(project: ScriptedProject):
+async def test_hint_shows_configured_reading_keys(project: ScriptedProject):
     settings = UiSettings(keys={"reading.select": ["x"], "reading.copy_read": ["none"]})
     async with running_app(project, prepare=lambda: settings, size=(100, 16)) as driver:
         await driver.pilot.press("ctrl+up")
@@ -144,7 +144,7 @@ async def test_the_hint_names_the_keys_that_read(project: ScriptedProject):
         )
 
 
-async def test_the_focus_is_seen_and_nothing_moves_by_it(project: ScriptedProject):
+async def test_entering_reading_mode_marks_focus_without_moving_text(project: ScriptedProject):
     async with running_app(project, size=(60, 16)) as driver:
         for number in range(30):
             driver.app.transcript.add(UserBlock(f"prompt {number}"))

@@ -16,7 +16,7 @@ async def talked(driver: AppDriver, *prompts: str) -> None:
         await driver.idle()
 
 
-async def test_esc_twice_on_an_empty_input_goes_back_to_an_earlier_prompt(
+async def test_esc_twice_on_empty_input_rewinds_to_earlier_prompt(
     project: ScriptedProject,
 ) -> None:
     async with running_app(project) as driver:
@@ -40,7 +40,7 @@ async def test_esc_twice_on_an_empty_input_goes_back_to_an_earlier_prompt(
         assert "/redo reverses that" in driver.text
 
 
-async def test_esc_twice_with_a_draft_leaves_it_alone(project: ScriptedProject) -> None:
+async def test_esc_twice_with_draft_does_not_rewind(project: ScriptedProject) -> None:
     async with running_app(project) as driver:
         await talked(driver, "one")
         await driver.type("hm")
@@ -49,7 +49,7 @@ async def test_esc_twice_with_a_draft_leaves_it_alone(project: ScriptedProject) 
         assert driver.app.composer.text == "hm"
 
 
-async def test_undo_and_redo_draw_the_transcript_anew(project: ScriptedProject) -> None:
+async def test_undo_and_redo_redraw_transcript(project: ScriptedProject) -> None:
     async with running_app(project) as driver:
         await talked(driver, "one", "two")
         await driver.send("/undo")
@@ -64,7 +64,7 @@ async def test_undo_and_redo_draw_the_transcript_anew(project: ScriptedProject) 
         assert driver.sent == ["one", "two"]
 
 
-async def test_a_draft_is_kept_while_it_is_written_and_put_back_into_the_input(
+async def test_draft_is_stored_while_typing_and_restored_on_resume(
     project: ScriptedProject,
 ) -> None:
     async with running_app(project) as driver:

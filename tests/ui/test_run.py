@@ -24,7 +24,7 @@ async def working(driver: AppDriver) -> None:
     await driver.until(lambda: "\n   cc a.c" in driver.screen)
 
 
-async def test_a_sent_prompt_and_its_answer_are_on_the_screen(project: ScriptedProject):
+async def test_prompt_and_answer_are_shown(project: ScriptedProject):
     project.model.will_say(ANSWER)
     async with running_app(project) as driver:
         await driver.type("why?")
@@ -37,7 +37,7 @@ async def test_a_sent_prompt_and_its_answer_are_on_the_screen(project: ScriptedP
         assert driver.app.composer.text == ""
 
 
-async def test_enter_during_a_run_steers_and_the_delivery_is_shown(project: ScriptedProject):
+async def test_enter_during_run_steers_and_delivery_is_shown(project: ScriptedProject):
     long_command(project).will_say("All done.")
     async with running_app(project, mode="yolo") as driver:
         await driver.send("build it")
@@ -54,7 +54,7 @@ async def test_enter_during_a_run_steers_and_the_delivery_is_shown(project: Scri
         assert "look at CI first" in project.prompts_of_call(1)[-1]
 
 
-async def test_what_was_steered_in_long_ago_is_not_said_to_be_delivered_now(
+async def test_resumed_steering_message_is_not_shown_as_just_delivered(
     project: ScriptedProject,
 ):
     long_command(project).will_say("All done.")
@@ -71,7 +71,7 @@ async def test_what_was_steered_in_long_ago_is_not_said_to_be_delivered_now(
         assert "delivered" not in driver.text
 
 
-async def test_tab_during_a_run_queues_for_after_it(project: ScriptedProject):
+async def test_tab_during_run_queues_follow_up(project: ScriptedProject):
     long_command(project).will_say("All done.").will_say(ANSWER)
     async with running_app(project, mode="yolo") as driver:
         await driver.send("build it")
@@ -87,7 +87,7 @@ async def test_tab_during_a_run_queues_for_after_it(project: ScriptedProject):
         assert project.prompts_of_call()[-1] == "then write a test"
 
 
-async def test_what_is_typed_too_late_for_the_run_starts_the_next_one(project: ScriptedProject):
+async def test_follow_up_submitted_as_run_ends_starts_next_run(project: ScriptedProject):
     project.model.will_say("Almost.").will_say(ANSWER)
     async with running_app(project) as driver:
         driver.conversation.subscribe(
@@ -99,7 +99,7 @@ async def test_what_is_typed_too_late_for_the_run_starts_the_next_one(project: S
         assert project.prompts_of_call() == ["build it", "then explain"]
 
 
-async def test_the_hint_tells_what_enter_tab_and_esc_do_during_a_run(project: ScriptedProject):
+async def test_hint_shows_keys_available_during_run(project: ScriptedProject):
     long_command(project)
     async with running_app(project, mode="yolo") as driver:
         await driver.send("build it")
@@ -114,9 +114,7 @@ async def test_the_hint_tells_what_enter_tab_and_esc_do_during_a_run(project: Sc
 
 
 @pytest.mark.parametrize("draft", ["", "half a thou"])
-async def test_esc_interrupts_even_with_a_queue_which_returns_to_the_input(
-    project: ScriptedProject, draft: str
-):
+async def test_esc_interrupts_run_and_returns_queue_to_input(project: ScriptedProject, draft: str):
     long_command(project)
     async with running_app(project, mode="yolo") as driver:
         await driver.send("build it")
@@ -133,7 +131,7 @@ async def test_esc_interrupts_even_with_a_queue_which_returns_to_the_input(
         assert "Interrupted." in driver.text
 
 
-async def test_the_first_prompt_after_an_interrupt_is_sent(project: ScriptedProject):
+async def test_prompt_after_interrupt_is_sent(project: ScriptedProject):
     long_command(project).will_say(ANSWER)
     async with running_app(project, mode="yolo") as driver:
         await driver.send("build it")
@@ -144,7 +142,7 @@ async def test_the_first_prompt_after_an_interrupt_is_sent(project: ScriptedProj
         await driver.until(lambda: "missing file" in driver.text)
 
 
-async def test_up_on_empty_input_takes_the_queue_back(project: ScriptedProject):
+async def test_up_on_empty_input_takes_queued_prompt_back(project: ScriptedProject):
     long_command(project)
     async with running_app(project, mode="yolo") as driver:
         await driver.send("build it")
@@ -174,7 +172,7 @@ async def test_ctrl_c_clears_then_interrupts_then_quits(project: ScriptedProject
         await driver.until(lambda: not driver.app.is_running)
 
 
-async def test_one_ctrl_c_on_an_empty_screen_only_says_what_another_would_do(
+async def test_ctrl_c_on_empty_input_explains_second_ctrl_c(
     project: ScriptedProject,
 ):
     async with running_app(project) as driver:
@@ -184,7 +182,7 @@ async def test_one_ctrl_c_on_an_empty_screen_only_says_what_another_would_do(
         assert driver.app.is_running
 
 
-async def test_ctrl_c_copies_what_is_selected_and_nothing_else(project: ScriptedProject):
+async def test_ctrl_c_copies_selection_and_keeps_input(project: ScriptedProject):
     async with running_app(project) as driver:
         driver.app.composer.put("keep this")
         driver.app.composer.select_all()
@@ -194,7 +192,7 @@ async def test_ctrl_c_copies_what_is_selected_and_nothing_else(project: Scripted
         assert driver.app.composer.text == "keep this"
 
 
-async def test_ctrl_d_quits_on_empty_input_and_else_deletes(project: ScriptedProject):
+async def test_ctrl_d_quits_on_empty_input_and_deletes_otherwise(project: ScriptedProject):
     async with running_app(project) as driver:
         driver.app.composer.put("ab")
         driver.app.composer.move_cursor((0, 0))
@@ -213,7 +211,7 @@ async def test_shift_tab_cycles_standard_accept_plan(project: ScriptedProject):
         assert seen == ["accept", "plan", "standard"]
 
 
-async def test_a_prompt_whose_attachment_fails_is_back_in_the_input(project: ScriptedProject):
+async def test_prompt_with_failed_attachment_returns_to_input(project: ScriptedProject):
     (project.folder / "big.txt").write_bytes(b"\xff\x00" * 100)
     async with running_app(project) as driver:
         await driver.send("read @big.txt please")
@@ -223,7 +221,7 @@ async def test_a_prompt_whose_attachment_fails_is_back_in_the_input(project: Scr
         assert driver.sent == []
 
 
-async def test_what_is_attached_is_named_below_the_prompt(project: ScriptedProject):
+async def test_attachments_are_listed_below_prompt(project: ScriptedProject):
     (project.folder / "notes.txt").write_text("remember the milk\n")
     async with running_app(project) as driver:
         await driver.send("what is in @notes.txt ?")
@@ -233,7 +231,7 @@ async def test_what_is_attached_is_named_below_the_prompt(project: ScriptedProje
         assert "remember the milk" in "".join(map(str, project.model.seen[0].messages))
 
 
-async def test_a_stored_conversation_is_shown_when_it_is_resumed(project: ScriptedProject):
+async def test_resumed_conversation_is_drawn_as_it_was_live(project: ScriptedProject):
     (project.folder / "x.txt").write_text("first\n")
     project.model.will_call("read", path="x.txt").will_say(ANSWER)
     async with running_app(project) as driver:
@@ -242,7 +240,7 @@ async def test_a_stored_conversation_is_shown_when_it_is_resumed(project: Script
         before, stored = driver.text, driver.conversation.session_id or ""
 
     async with running_app(project, resumes=stored) as driver:
-        # What the run came to is told once, when it ends.
+        # The usage summary is shown only when the run ends.
         said = before[before.index("›") : before.index("\n\n2 turns")]
         assert said in driver.text
         assert "Back in this session, with fake/gpt-4o, mode standard." in driver.text
@@ -250,14 +248,14 @@ async def test_a_stored_conversation_is_shown_when_it_is_resumed(project: Script
         assert driver.app.composer.text == "what is this?"
 
 
-async def test_a_new_conversation_greets_with_what_is_at_work(project: ScriptedProject):
+async def test_new_conversation_shows_model_mode_and_folder(project: ScriptedProject):
     (project.folder / "AGENTS.md").write_text("Use tabs.\n")
     async with running_app(project) as driver:
         for fact in ("dirge ", "fake/gpt-4o", "~/project", "standard", "AGENTS.md", "/help"):
             assert fact in driver.text
 
 
-async def test_what_is_sent_before_the_conversation_is_open_waits_for_it(project: ScriptedProject):
+async def test_prompt_sent_before_conversation_opens_is_sent_afterwards(project: ScriptedProject):
     settings_read = threading.Event()
 
     def prepare() -> UiSettings:
@@ -274,13 +272,13 @@ async def test_what_is_sent_before_the_conversation_is_open_waits_for_it(project
         assert project.prompts_of_call() == ["why?"]
 
 
-async def test_the_first_prompt_of_the_command_line_is_sent(project: ScriptedProject):
+async def test_prompt_of_command_line_is_sent(project: ScriptedProject):
     project.model.will_say(ANSWER)
     async with running_app(project, first_prompt="why?") as driver:
         await driver.until(lambda: "missing file" in driver.text)
 
 
-async def test_output_is_short_until_ctrl_o_and_short_again_after(project: ScriptedProject):
+async def test_ctrl_o_toggles_full_output(project: ScriptedProject):
     project.model.will_call("bash", command="seq 1 20").will_say("ok", thinking="hm\nlet me see")
     async with running_app(project, mode="yolo", size=(80, 60)) as driver:
         await driver.send("go")
@@ -294,7 +292,7 @@ async def test_output_is_short_until_ctrl_o_and_short_again_after(project: Scrip
         assert "16 earlier lines" in driver.text
 
 
-async def test_a_click_opens_one_block(project: ScriptedProject):
+async def test_click_unfolds_one_block(project: ScriptedProject):
     project.model.will_call("bash", command="seq -f a%g 9").will_call(
         "bash", command="seq -f b%g 9"
     )
@@ -307,7 +305,7 @@ async def test_a_click_opens_one_block(project: ScriptedProject):
         assert "  b2" not in driver.text
 
 
-async def test_a_change_is_shown_as_a_numbered_diff(project: ScriptedProject):
+async def test_edit_is_shown_as_numbered_diff(project: ScriptedProject):
     (project.folder / "x.py").write_text("keep\nold\n")
     project.model.will_call("read", path="x.py")
     project.model.will_call("edit", path="x.py", old_text="old", new_text="new")
@@ -319,7 +317,7 @@ async def test_a_change_is_shown_as_a_numbered_diff(project: ScriptedProject):
         assert "+1 −1" in driver.text
 
 
-async def test_who_reads_back_stays_there_while_text_streams(project: ScriptedProject):
+async def test_scrolled_back_view_stays_while_text_streams(project: ScriptedProject):
     gate = asyncio.Event()
     first = "\n\n".join(f"paragraph {n}" for n in range(60))
     later = "\n\n".join(f"later {n}" for n in range(60))
@@ -340,7 +338,7 @@ async def test_who_reads_back_stays_there_while_text_streams(project: ScriptedPr
 
 
 @pytest.mark.parametrize("size", [(20, 5), (1, 1), (500, 4), (10, 80)])
-async def test_any_size_of_terminal_is_usable(project: ScriptedProject, size: tuple[int, int]):
+async def test_app_works_at_any_terminal_size(project: ScriptedProject, size: tuple[int, int]):
     long_command(project).will_say(ANSWER)
     async with running_app(project, mode="yolo", size=size) as driver:
         await driver.type("go")
@@ -353,14 +351,14 @@ async def test_any_size_of_terminal_is_usable(project: ScriptedProject, size: tu
         assert driver.sent == ["go", "more"]
 
 
-async def test_a_long_draft_leaves_room_on_a_small_screen(project: ScriptedProject):
+async def test_long_draft_leaves_status_line_visible_on_small_screen(project: ScriptedProject):
     async with running_app(project, size=(20, 5)) as driver:
         driver.app.composer.put("\n".join(f"line {n}" for n in range(9)))
         await driver.until(lambda: "line 8" in driver.screen)
         assert "ready" in driver.screen.splitlines()[4]
 
 
-async def test_a_storm_of_resizes_during_a_stream_breaks_nothing(project: ScriptedProject):
+async def test_many_resizes_during_stream_lose_no_text(project: ScriptedProject):
     fences = "```python\nprint('open fence\n\n| a | b |\n" * 50
     project.model.will(Reply(text=fences, chunk_chars=50, pause_s=0.001))
     async with running_app(project) as driver:
@@ -371,7 +369,7 @@ async def test_a_storm_of_resizes_during_a_stream_breaks_nothing(project: Script
         assert "print('open fence" in driver.text
 
 
-async def test_thinking_is_shown_at_once_if_the_settings_say_so(project: ScriptedProject):
+async def test_show_thinking_setting_shows_thinking(project: ScriptedProject):
     project.model.will_say("ok", thinking="hm\nlet me see")
     async with running_app(project, prepare=lambda: UiSettings(show_thinking=True)) as driver:
         await driver.send("go")
@@ -379,7 +377,7 @@ async def test_thinking_is_shown_at_once_if_the_settings_say_so(project: Scripte
         assert "let me see" in driver.text
 
 
-async def test_control_characters_of_a_model_or_a_command_change_nothing_on_the_screen(
+async def test_control_characters_in_answers_and_output_do_not_reach_screen(
     project: ScriptedProject,
 ):
     evil = "\x1b]0;title\x07\x1b[2J\x1b[31m\x00\x9b5mred\u202e\r\nend"
@@ -394,7 +392,7 @@ async def test_control_characters_of_a_model_or_a_command_change_nothing_on_the_
         assert not set("\x00\x07\x1b\x9b\u202e\r") & set(driver.screen)
 
 
-async def test_while_nobody_asks_nothing_is_asked_of_a_model(project: ScriptedProject):
+async def test_idle_app_never_calls_model(project: ScriptedProject):
     project.model.will_say(ANSWER)
     async with running_app(project) as driver:
         await driver.send("why?")

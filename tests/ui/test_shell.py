@@ -34,7 +34,7 @@ def is_open(driver: AppDriver) -> bool:
     return driver.app.shell.box.is_open and driver.app.shell.box.has_focus
 
 
-async def test_a_quick_command_is_shown_stored_and_told_to_the_model(
+async def test_shell_command_is_shown_stored_and_sent_to_model(
     project: ScriptedProject,
 ) -> None:
     async with running_app(project) as driver:
@@ -51,7 +51,7 @@ async def test_a_quick_command_is_shown_stored_and_told_to_the_model(
         assert driver.app.composer.prompts.older("") == "! echo out; exit 3"
 
 
-async def test_of_two_signs_the_model_is_not_told(project: ScriptedProject) -> None:
+async def test_double_bang_command_is_not_sent_to_model(project: ScriptedProject) -> None:
     async with running_app(project) as driver:
         await driver.send("!! echo secret; pwd")
         await driver.until(lambda: "secret" in driver.text)
@@ -60,7 +60,7 @@ async def test_of_two_signs_the_model_is_not_told(project: ScriptedProject) -> N
         assert list(driver.conversation.messages) == []
 
 
-async def test_what_is_typed_goes_to_the_command_while_the_box_has_the_focus(
+async def test_keys_go_to_running_shell_command_while_its_box_has_focus(
     project: ScriptedProject,
 ) -> None:
     async with running_app(project) as driver:
@@ -76,7 +76,7 @@ async def test_what_is_typed_goes_to_the_command_while_the_box_has_the_focus(
         assert not driver.app.shell.box.display and driver.app.composer.has_focus
 
 
-async def test_a_paste_and_ctrl_c_are_for_the_command(project: ScriptedProject) -> None:
+async def test_paste_and_ctrl_c_go_to_running_shell_command(project: ScriptedProject) -> None:
     async with running_app(project) as driver:
         await driver.send("! trap 'echo caught; exit 9' INT; read x; echo got:$x; sleep 60")
         await driver.until(lambda: is_open(driver))
@@ -89,7 +89,7 @@ async def test_a_paste_and_ctrl_c_are_for_the_command(project: ScriptedProject) 
         assert driver.app.is_running
 
 
-async def test_esc_ends_the_command_and_what_it_started_and_the_conversation_goes_on(
+async def test_esc_kills_shell_command_and_its_children(
     project: ScriptedProject,
 ) -> None:
     async with running_app(project) as driver:
@@ -105,7 +105,7 @@ async def test_esc_ends_the_command_and_what_it_started_and_the_conversation_goe
         await driver.until(lambda: "Nothing more to do." in driver.text)
 
 
-async def test_an_editor_in_the_box_gets_esc_and_another_key_ends_it(
+async def test_full_screen_command_gets_esc_and_ctrl_backslash_ends_it(
     project: ScriptedProject,
 ) -> None:
     full = r"printf '\033[?1049h'; stty raw -echo; echo ready; head -c 1 | od -An -tx1; sleep 78"
@@ -120,7 +120,7 @@ async def test_an_editor_in_the_box_gets_esc_and_another_key_ends_it(
         assert "stopped by the person" in stored(driver)[0]
 
 
-async def test_the_size_of_the_screen_is_told_to_the_command(project: ScriptedProject) -> None:
+async def test_shell_command_is_told_terminal_size(project: ScriptedProject) -> None:
     async with running_app(project, size=(80, 30)) as driver:
         await driver.send("! trap 'stty size' WINCH; stty size; while :; do sleep 0.02; done")
         await driver.until(lambda: "12 78" in driver.screen)
@@ -130,10 +130,12 @@ async def test_the_size_of_the_screen_is_told_to_the_command(project: ScriptedPr
         await driver.until(lambda: stored(driver))
 
 
-async def test_a_command_that_floods_is_shown_heard_and_cut(project: ScriptedProject) -> None:
+async def test_flooding_command_can_be_stopped_and_its_output_is_truncated(
+    project: ScriptedProject,
+) -> None:
     async with running_app(project) as driver:
         await driver.send("! yes flooding")
-        # A pause of the pilot waits until the program is idle, which it is not now.
+        # The pilot's pause would wait until the program is idle, which never happens here.
         await busily(lambda: is_open(driver) and "flooding" in driver.screen)
         driver.app.shell.box.post_message(events.Key("escape", None))
         await busily(lambda: stored(driver))
@@ -149,7 +151,7 @@ async def busily(holds: Callable[[], object]) -> None:
         await asyncio.sleep(0)
 
 
-async def test_during_a_run_the_model_hears_of_it_at_the_next_boundary(
+async def test_output_of_shell_command_during_run_is_delivered_at_next_turn(
     project: ScriptedProject,
 ) -> None:
     project.model.will_call("bash", command=WAITING_COMMAND).will_say("I saw it.")
@@ -167,7 +169,7 @@ async def test_during_a_run_the_model_hears_of_it_at_the_next_boundary(
     assert project.prompts_of_call() == ["build it", "The person ran `echo mine` (exit 0):\nmine"]
 
 
-async def test_one_command_at_a_time_and_the_second_stays_in_the_input(
+async def test_second_shell_command_stays_in_input_while_first_runs(
     project: ScriptedProject,
 ) -> None:
     async with running_app(project) as driver:
@@ -183,7 +185,9 @@ async def test_one_command_at_a_time_and_the_second_stays_in_the_input(
         assert "two" not in stored(driver)[0]
 
 
-async def test_what_a_guardrail_keeps_back_is_shown_and_not_told(project: ScriptedProject) -> None:
+async def test_shell_output_withheld_by_guardrail_is_shown_but_not_sent(
+    project: ScriptedProject,
+) -> None:
     project.configure('[[guardrail]]\non = "input"\nname = "words"\npattern = "hush"\n')
     async with running_app(project) as driver:
         await driver.send("! echo hush")
@@ -193,7 +197,7 @@ async def test_what_a_guardrail_keeps_back_is_shown_and_not_told(project: Script
         assert list(driver.conversation.messages) == []
 
 
-async def test_the_sign_says_where_it_goes_and_the_sign_alone_explains_itself(
+async def test_bang_shows_target_of_output_and_bang_alone_shows_help(
     project: ScriptedProject,
 ) -> None:
     async with running_app(project) as driver:
@@ -209,7 +213,7 @@ async def test_the_sign_says_where_it_goes_and_the_sign_alone_explains_itself(
         assert list(driver.conversation.messages) == []
 
 
-async def test_a_blank_before_the_sign_makes_it_a_prompt(project: ScriptedProject) -> None:
+async def test_space_before_bang_makes_text_a_prompt(project: ScriptedProject) -> None:
     async with running_app(project) as driver:
         await driver.send(" ! is a sign")
         await driver.until(lambda: "Nothing more to do." in driver.text)
@@ -220,7 +224,7 @@ async def test_a_blank_before_the_sign_makes_it_a_prompt(project: ScriptedProjec
 @pytest.mark.parametrize(
     ("hidden", "meant"), [("! touch ran", " ! touch ran"), ("/mode yolo", "/mode yolo")]
 )
-async def test_what_a_placeholder_hides_is_never_run(
+async def test_pasted_placeholder_is_never_run_as_command(
     project: ScriptedProject, hidden: str, meant: str
 ) -> None:
     rest = "\n# and more" * 12
@@ -235,7 +239,9 @@ async def test_what_a_placeholder_hides_is_never_run(
         assert not (project.folder / "ran").exists()
 
 
-async def test_what_comes_back_makes_no_command_of_a_draft(project: ScriptedProject) -> None:
+async def test_returned_shell_command_appended_to_draft_is_not_run(
+    project: ScriptedProject,
+) -> None:
     async with running_app(project) as driver:
         await driver.type("a thought")
         driver.app.give_back("! touch ran")
@@ -246,7 +252,7 @@ async def test_what_comes_back_makes_no_command_of_a_draft(project: ScriptedProj
         assert not (project.folder / "ran").exists()
 
 
-async def test_leaving_the_session_ends_the_command(project: ScriptedProject) -> None:
+async def test_leaving_session_ends_shell_command(project: ScriptedProject) -> None:
     async with running_app(project) as driver:
         await driver.send("! echo $$ > pid; exec sleep 99")
         await driver.until(lambda: is_open(driver) and (project.folder / "pid").exists())
@@ -261,7 +267,7 @@ def key(name: str, character: str | None = None) -> bytes:
     return bytes_of(events.Key(name, character))
 
 
-def test_keys_are_those_of_an_xterm() -> None:
+def test_keys_are_encoded_as_xterm_sequences() -> None:
     assert [key("a", "a"), key("ctrl+c", "\x03"), key("enter", "\r"), key("up")] == [
         b"a",
         b"\x03",
@@ -278,7 +284,7 @@ def test_keys_are_those_of_an_xterm() -> None:
     assert bytes_of(events.Key("up", None), application=True) == b"\x1bOA"
 
 
-def test_a_paste_cannot_end_its_brackets() -> None:
+def test_paste_cannot_end_bracketed_paste() -> None:
     assert paste_of("a\nb\x1b[201~c", brackets=True) == b"\x1b[200~a\rbc\x1b[201~"
     assert paste_of("a\r\nb", brackets=False) == b"a\rb"
 
@@ -287,7 +293,7 @@ def drawn(emulator: Emulator, row: int, back: int = 0) -> str:
     return "".join(text for text, _ in emulator.line(row, Style(), back=back)).rstrip()
 
 
-def test_the_emulator_answers_keeps_what_scrolls_out_and_survives_nonsense() -> None:
+def test_emulator_answers_queries_keeps_scrollback_and_survives_garbage() -> None:
     received: list[bytes] = []
     emulator = Emulator(rows=3, columns=20, answer=received.append)
     emulator.feed(b"".join(b"line %d\r\n" % n for n in range(500)) + b"\x1b[6n")

@@ -35,12 +35,12 @@ def best(query: str, files: Sequence[ListedFile], **more: object) -> list[str]:
     return matching.best()
 
 
-def test_files_are_found_by_their_letters_names_first() -> None:
+def test_files_match_by_letters_and_file_name_first() -> None:
     files = found("src/parser.py", "lib/other.py", "docs/pa-rser.md", "zzz")
     assert best("parser", files) == ["src/parser.py", "docs/pa-rser.md"]
 
 
-def test_what_was_touched_or_modified_lately_comes_first_among_equals() -> None:
+def test_recently_touched_or_modified_files_rank_first() -> None:
     files = [*found("a.py", "b.py", "c.py"), *found("d.py", modified=time.time())]
 
     assert best(".py", files) == best("py", files) == ["d.py", "a.py", "b.py", "c.py"]
@@ -48,7 +48,7 @@ def test_what_was_touched_or_modified_lately_comes_first_among_equals() -> None:
     assert best("a", found("a.py", "x/banana"), touched={"x/banana"}) == ["x/banana", "a.py"]
 
 
-def test_hidden_files_are_shown_to_whoever_asks_for_them() -> None:
+def test_hidden_files_are_shown_only_for_query_with_dot() -> None:
     files = found(".github/ci.yml", "ci.yml", "a/.env")
 
     assert best("ci", files) == ["ci.yml"]
@@ -60,7 +60,7 @@ _PATHS = st.lists(st.text("ab./", min_size=1, max_size=8), unique=True, max_size
 
 
 @given(_PATHS, st.text("ab./", max_size=3), st.text("ab./", max_size=2))
-def test_a_longer_query_among_what_fitted_the_shorter_finds_the_same(
+def test_narrowed_search_finds_same_files_as_full_search(
     paths: list[str], query: str, more: str
 ) -> None:
     files = found(*paths)
@@ -70,7 +70,7 @@ def test_a_longer_query_among_what_fitted_the_shorter_finds_the_same(
     assert best(query + more, files, before=short) == best(query + more, files)
 
 
-def test_other_ignore_files_are_heeded_too(tmp_path: Path) -> None:
+def test_all_kinds_of_ignore_files_are_respected(tmp_path: Path) -> None:
     made(tmp_path, "a.log", "b.tmp", "c.key", "kept.txt")
     (tmp_path / ".gitignore").write_text("*.log\n")
     (tmp_path / ".ignore").write_text("*.tmp\n")
@@ -87,7 +87,7 @@ def test_an_invalid_line_of_an_ignore_file_is_skipped(tmp_path: Path) -> None:
     assert listed == [".gitignore", "kept.txt"]
 
 
-def test_a_home_and_a_vast_tree_are_not_watched(tmp_path: Path) -> None:
+def test_home_folder_and_huge_tree_are_not_watched(tmp_path: Path) -> None:
     assert may_watch(tmp_path, 10)
     assert not may_watch(tmp_path, MOST_WATCHED + 1)
     assert not may_watch(Path.home(), 1) and not may_watch(Path("/"), 1)
@@ -97,7 +97,7 @@ def labels(driver: AppDriver) -> list[str]:
     return [choice.label for choice in driver.app.proposals.choices]
 
 
-async def test_a_file_made_while_the_list_is_open_appears_in_it(project: ScriptedProject) -> None:
+async def test_open_file_list_follows_changes_on_disk(project: ScriptedProject) -> None:
     made(project.folder, "one.txt")
     async with running_app(project) as driver:
         await driver.type("@")
@@ -113,7 +113,7 @@ async def test_a_file_made_while_the_list_is_open_appears_in_it(project: Scripte
         await driver.until(lambda: labels(driver) == ["two.txt"])
 
 
-async def test_tab_goes_down_into_a_folder_and_enter_takes_it(project: ScriptedProject) -> None:
+async def test_tab_enters_folder_and_enter_selects_it(project: ScriptedProject) -> None:
     made(project.folder, "src/deep/a.py", "src/deep/b.py")
     async with running_app(project) as driver:
         await driver.type("@sr")
@@ -133,7 +133,7 @@ async def test_tab_goes_down_into_a_folder_and_enter_takes_it(project: ScriptedP
         assert driver.app.composer.text == "@src/ "
 
 
-async def test_what_the_model_read_ranks_first(project: ScriptedProject) -> None:
+async def test_file_read_by_model_ranks_first(project: ScriptedProject) -> None:
     made(project.folder, "a.txt", "b.txt")
     for name in ("a.txt", "b.txt"):
         os.utime(project.folder / name, (1, 1))
@@ -146,10 +146,10 @@ async def test_what_the_model_read_ranks_first(project: ScriptedProject) -> None
         await driver.until(lambda: labels(driver) == ["b.txt", "a.txt"])
 
 
-async def test_in_a_large_list_keys_are_heard_between_slices(project: ScriptedProject) -> None:
+async def test_keys_are_handled_while_large_list_is_searched(project: ScriptedProject) -> None:
     async with running_app(project) as driver:
         await driver.type("@")
-        # The list of what is really there comes first, and would take the place of this one.
+        # Wait for the real file list, which would replace this one.
         await driver.until(lambda: driver.app.proposer._index.is_watching)
         driver.app.proposer._index.files = found(
             *(f"dir{n % 97}/file{n}.py" for n in range(10_000))

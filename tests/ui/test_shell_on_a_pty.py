@@ -10,13 +10,13 @@ from tests.support.terminal import LIMIT_S, Terminal, is_alive, until
 
 
 @pytest.mark.parametrize("end", ["hang up", "kill"])
-def test_a_command_of_the_person_ends_with_the_program(tmp_path: Path, end: str) -> None:
+def test_shell_command_ends_with_program(tmp_path: Path, end: str) -> None:
     project = tmp_path / "project"
     project.mkdir()
     state = {"HOME": str(tmp_path), "DIRGE_STATE_DIR": str(tmp_path / "state")}
     terminal = Terminal(cwd=project, owns_it=True, SHELL="/bin/bash", **state)
     terminal.read_until("help")
-    # What it asks is not what was typed, which is on the screen before the command runs.
+    # The prompt differs from the typed text, which is echoed before the command runs.
     terminal.press("! read -p name$((40+2)) x; echo $$ > pid; echo hello $x; exec sleep 55\r")
     terminal.read_until("name42")
     terminal.press("ada\r")

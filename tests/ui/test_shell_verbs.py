@@ -18,7 +18,7 @@ async def queued(driver: AppDriver, text: str) -> None:
     await driver.until(lambda: any(item.text == text for item in driver.app.controller.waiting))
 
 
-async def test_what_is_dropped_from_the_queue_stays_in_the_history_and_the_run_goes_on(
+async def test_discarded_queue_stays_in_history_and_run_continues(
     project: ScriptedProject,
 ) -> None:
     project.model.will_call("bash", command=WAITING_COMMAND).will_say("built")
@@ -36,7 +36,7 @@ async def test_what_is_dropped_from_the_queue_stays_in_the_history_and_the_run_g
         assert [driver.app.composer.prompts.older("") for _ in range(2)] == ["two", "one"]
 
 
-async def test_stop_lets_the_turn_end_and_gives_the_queue_back(project: ScriptedProject) -> None:
+async def test_stop_ends_run_after_turn_and_returns_queue(project: ScriptedProject) -> None:
     project.model.will_call("bash", command=WAITING_COMMAND).will_say("never said")
     async with running_app(project, mode="yolo") as driver:
         await at_work(driver)
@@ -56,7 +56,7 @@ async def test_stop_lets_the_turn_end_and_gives_the_queue_back(project: Scripted
         await driver.until(lambda: "Nothing runs." in driver.text)
 
 
-async def test_what_is_typed_while_a_request_waits_to_be_tried_again_enters_later(
+async def test_prompt_typed_during_backoff_is_sent_in_next_turn(
     project: ScriptedProject,
 ) -> None:
     project.model.will_fail("busy", kind="server").will_say("hello").will_say("and tested")
@@ -71,7 +71,7 @@ async def test_what_is_typed_while_a_request_waits_to_be_tried_again_enters_late
         assert len(project.prompts_of_call(-2)) == 1
 
 
-async def test_esc_during_the_wait_for_another_try_gives_back_what_was_typed(
+async def test_esc_during_backoff_returns_queued_prompt(
     project: ScriptedProject,
 ) -> None:
     project.model.will_fail("busy", kind="server")
@@ -85,7 +85,7 @@ async def test_esc_during_the_wait_for_another_try_gives_back_what_was_typed(
         assert driver.app.composer.text == "test it too"
 
 
-async def test_a_half_answer_stays_and_a_cancelled_turn_does_not_run_again_after_a_resume(
+async def test_interrupted_answer_is_kept_and_not_rerun_on_resume(
     project: ScriptedProject,
 ) -> None:
     gate = asyncio.Event()
@@ -108,7 +108,7 @@ async def test_a_half_answer_stays_and_a_cancelled_turn_does_not_run_again_after
         await driver.until(lambda: driver.sent == ["tell me", "go on"])
 
 
-async def test_esc_ends_the_children_of_a_command_and_the_conversation_goes_on(
+async def test_esc_kills_children_of_tool_command(
     project: ScriptedProject,
 ) -> None:
     project.model.will_call("bash", command="setsid sleep 66 & echo $! > pid; echo up; sleep 67")

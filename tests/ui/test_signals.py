@@ -10,7 +10,7 @@ from dirge_py.ui.terminal.app_base import TerminalApp
 
 
 @pytest.mark.parametrize("is_handed_over", [True, False])
-async def test_a_ctrl_c_that_came_before_the_screen_is_ours_is_not_for_us(
+async def test_ctrl_c_pressed_while_other_program_had_screen_is_ignored(
     monkeypatch: pytest.MonkeyPatch, is_handed_over: bool
 ) -> None:
     app, left = TerminalApp(no_color=False), list[int]()

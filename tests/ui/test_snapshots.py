@@ -44,7 +44,7 @@ CHANGE = PermissionRequest(
 @pytest.fixture
 def finished(project: ScriptedProject) -> ScriptedProject:
     """A project, and a run that reads, changes and fails in it."""
-    # The words of gates have tests of their own.
+    # Gate messages have their own tests.
     project.configure("[loop.gates]\nresume = 0\nverifier = 0\n")
     (project.folder / "x.py").write_text("".join(f"line {n}\n" for n in range(9)))
     project.model.will(
@@ -75,8 +75,8 @@ def shot(
     async def before(pilot: Pilot[int]) -> None:
         made.pilot = pilot
         await made.until(lambda: made.app.controller.conversation)
-        # The greeting tells the version, the status line what things cost: both have tests of
-        # their own, and here every release or price would change the picture.
+        # The greeting shows the version and the status line the cost. Both have their own
+        # tests, and here every release or price change would change the snapshot.
         made.app.transcript.clear()
         made.app.status.display = False
         await made.send("go")

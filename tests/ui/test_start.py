@@ -20,7 +20,7 @@ from tests.ui.test_terminal import left_on
 HELLO = ModelReply(text="Hello there.")
 
 
-def test_a_state_folder_that_cannot_be_made_is_told(tmp_path: Path):
+def test_state_folder_that_cannot_be_created_is_reported(tmp_path: Path):
     (tmp_path / "file").write_text("")
     terminal = Terminal(cwd=tmp_path, DIRGE_STATE_DIR=str(tmp_path / "file" / "state"))
     assert terminal.finish() == 1
@@ -30,7 +30,7 @@ def test_a_state_folder_that_cannot_be_made_is_told(tmp_path: Path):
     assert left_on(terminal.output) == []
 
 
-def test_a_disk_that_cannot_be_written_is_told(tmp_path: Path):
+def test_read_only_disk_is_reported(tmp_path: Path):
     with small_disk(tmp_path / "disk", "ro") as disk:
         terminal = Terminal(cwd=tmp_path, DIRGE_STATE_DIR=str(disk / "state"))
         assert terminal.finish() == 1
@@ -39,7 +39,7 @@ def test_a_disk_that_cannot_be_written_is_told(tmp_path: Path):
         assert left_on(terminal.output) == []
 
 
-def test_on_a_full_disk_the_answer_comes_and_what_is_not_kept_is_told(tmp_path: Path):
+def test_full_disk_is_reported_and_answer_still_arrives(tmp_path: Path):
     with small_disk(tmp_path / "disk", "size=64k") as disk, FakeService([HELLO]) as service:
         (disk / "filler").write_bytes(b"x" * 65536)
         state = str(disk / "state")
@@ -53,7 +53,7 @@ def test_on_a_full_disk_the_answer_comes_and_what_is_not_kept_is_told(tmp_path: 
         assert left_on(terminal.output) == []
 
 
-async def test_of_a_long_session_that_is_resumed_only_what_is_in_view_is_drawn(
+async def test_resume_of_long_session_draws_only_visible_blocks(
     project: ScriptedProject, monkeypatch: pytest.MonkeyPatch
 ):
     async with project.open() as conversation:
@@ -96,7 +96,7 @@ asyncio.run(main())
 """
 
 
-def test_a_command_never_reads_the_terminal_that_the_program_has(tmp_path: Path):
+def test_command_cannot_read_terminal_of_program(tmp_path: Path):
     terminal = Terminal(("-c", ASKING), cwd=tmp_path, owns_it=True)
     terminal.read_until("all told")
     assert terminal.finish() == 0

@@ -35,11 +35,11 @@ def shown(width: int = 200, **more: Any) -> str:
     return "".join(text for text, _ in status_line(StatusModel(**facts), width, STYLES))
 
 
-# -- figures
+# -- gauges
 
 
 @given(st.integers(0, 300_000), st.floats(0.3, 0.75))
-def test_the_next_request_folds_where_the_mark_says_so(used: int, fold_at: float):
+def test_fold_mark_appears_exactly_when_next_request_is_compacted(used: int, fold_at: float):
     gauge = ContextGauge(used=used, window=200_000, fold_at=fold_at)
     level = level_of(used, 200_000, is_measured=True, fold_at=fold_at)
     assert (gauge.mark == "fold!") == (level is not None)
@@ -54,12 +54,12 @@ def test_the_next_request_folds_where_the_mark_says_so(used: int, fold_at: float
         (199_000, None, "199k/200k 99%"),
     ],
 )
-def test_the_gauge_says_when_history_will_be_folded(used: int, fold_at: float | None, words: str):
+def test_context_gauge_warns_before_compaction(used: int, fold_at: float | None, words: str):
     gauge = ContextGauge(used=used, window=200_000, fold_at=fold_at)
     assert words in shown(gauge=gauge).split(" │ ")
 
 
-def test_a_budget_stands_behind_what_was_spent():
+def test_budget_is_shown_after_spending():
     spent = SpendingStatus(cost_usd=0.0123, most_cost_usd=1.0, tokens=12_000, most_tokens=50_000)
     line = shown(spending=spent)
     assert "│ $0.0123/$1.00 │ 12k/50k tokens │" in line
@@ -76,7 +76,7 @@ def test_a_budget_stands_behind_what_was_spent():
     st.text(alphabet="ab/日本\x1b[31m\u202e", max_size=40),
     st.text(alphabet="m日 \n", max_size=40),
 )
-def test_the_line_fits_and_holds_nothing_that_a_terminal_obeys(width: int, place: str, phase: str):
+def test_status_line_fits_width_and_strips_control_characters(width: int, place: str, phase: str):
     line = shown(
         width,
         place=place,
@@ -89,11 +89,11 @@ def test_the_line_fits_and_holds_nothing_that_a_terminal_obeys(width: int, place
     assert not set(line) & set("\x1b\u202e\n")
 
 
-def test_twenty_columns_are_enough_for_what_goes_on():
+def test_status_line_of_20_columns_shows_mode_state_and_queue():
     assert shown(20, state="working", queued=2, face="(o o)") == "plan │ working │ q:2"
 
 
-def test_a_face_has_five_cells_that_no_terminal_draws_wider():
+def test_faces_are_five_ascii_cells():
     looks = [look for several in FACES.values() for look in several]
     assert all(look.isascii() and len(look) == 5 for look in looks)
     assert [face("waiting", beat) for beat in (0, 1, 2)] == ["(- -)", "(_ _)", "(- -)"]
@@ -102,7 +102,7 @@ def test_a_face_has_five_cells_that_no_terminal_draws_wider():
 # -- on the screen
 
 
-async def test_what_is_waited_for_is_said_with_the_seconds(project: ScriptedProject):
+async def test_status_shows_current_wait_with_seconds(project: ScriptedProject):
     now, answer = [100.0], asyncio.Event()
     project.model.will(Reply(text="Here.", wait=answer.wait))
     async with running_app(project, clock=lambda: now[0]) as driver:
@@ -129,7 +129,7 @@ async def test_what_is_waited_for_is_said_with_the_seconds(project: ScriptedProj
         await driver.until(lambda: "(^ ^)" in driver.screen and "ready" in driver.screen)
 
 
-async def test_what_is_folded_between_runs_leaves_the_face_at_rest(project: ScriptedProject):
+async def test_compaction_between_runs_keeps_face_idle(project: ScriptedProject):
     async with running_app(project) as driver:
         folded = ContextCompacted(
             tokens_before=9, tokens_after=1, first_kept_index=2, kind="summary"
@@ -139,7 +139,7 @@ async def test_what_is_folded_between_runs_leaves_the_face_at_rest(project: Scri
         await driver.until(lambda: "(o o)" in driver.screen)
 
 
-async def test_nothing_ticks_and_nothing_is_drawn_while_nothing_happens(project: ScriptedProject):
+async def test_idle_app_has_no_timers_and_does_not_redraw(project: ScriptedProject):
     async with running_app(project, size=(200, 40)) as driver:
         await driver.send("hello")
         await driver.idle()
@@ -151,7 +151,7 @@ async def test_nothing_ticks_and_nothing_is_drawn_while_nothing_happens(project:
         assert driver.app.status.status is before
 
 
-async def test_the_wait_for_another_try_ticks_once_a_second_and_draws_only_a_new_number(
+async def test_backoff_ticks_once_a_second_and_redraws_only_new_numbers(
     project: ScriptedProject,
 ):
     now = [100.0]
@@ -171,7 +171,7 @@ async def test_the_wait_for_another_try_ticks_once_a_second_and_draws_only_a_new
         await driver.until(lambda: "Here." in driver.text)
 
 
-def test_an_idle_screen_sends_nothing_to_the_terminal(home: Path):
+def test_idle_program_writes_nothing_to_terminal(home: Path):
     terminal = Terminal(cwd=home, HOME=str(home))
     terminal.read_until("ready")
     until(lambda: is_quiet(terminal))
@@ -190,7 +190,7 @@ def is_quiet(terminal: Terminal) -> bool:
 @pytest.mark.parametrize(
     ("settings", "has_face"), [(UiSettings(), True), (UiSettings(has_avatar=False), False)]
 )
-async def test_the_face_can_be_taken_away(
+async def test_avatar_setting_hides_face(
     project: ScriptedProject, settings: UiSettings, has_face: bool
 ):
     async with running_app(project, prepare=lambda: settings) as driver:
@@ -198,7 +198,7 @@ async def test_the_face_can_be_taken_away(
         assert "ready" in driver.screen
 
 
-async def test_with_reduced_motion_the_face_keeps_still(project: ScriptedProject):
+async def test_reduced_motion_stops_animated_face(project: ScriptedProject):
     project.model.will_call("bash", command=WAITING_COMMAND)
     settings = UiSettings(reduced_motion=True)
     async with running_app(project, mode="yolo", prepare=lambda: settings) as driver:
@@ -217,7 +217,7 @@ def checkout(project: ScriptedProject) -> ScriptedProject:
     return project
 
 
-async def test_the_branch_follows_a_checkout_by_a_command(checkout: ScriptedProject):
+async def test_status_shows_new_branch_after_checkout(checkout: ScriptedProject):
     project = checkout
     project.model.will_call("bash", command="git checkout -qb other && " + WAITING_COMMAND)
     async with running_app(project, mode="yolo") as driver:
@@ -228,7 +228,7 @@ async def test_the_branch_follows_a_checkout_by_a_command(checkout: ScriptedProj
         await driver.idle()
 
 
-async def test_the_budget_of_a_run_is_told_with_what_the_run_used(project: ScriptedProject):
+async def test_status_shows_token_limit_of_run(project: ScriptedProject):
     project.model.will(Reply(text="Done.", usage=Usage(input=1000, output=200)))
     async with running_app(project) as driver:
         driver.conversation.settings.set_limit("output_tokens", 10_000)
@@ -238,7 +238,7 @@ async def test_the_budget_of_a_run_is_told_with_what_the_run_used(project: Scrip
         await driver.until(lambda: "1k/2k tokens" in driver.screen)
 
 
-# -- calling somebody who looks elsewhere
+# -- notifications
 
 
 @pytest.mark.parametrize(
@@ -250,7 +250,7 @@ async def test_the_budget_of_a_run_is_told_with_what_the_run_used(project: Scrip
         ({"TERM": "xterm-256color"}, ""),
     ],
 )
-def test_a_notification_is_written_as_the_terminal_reads_it(environment: Any, begins: str):
+def test_notification_uses_sequence_of_terminal(environment: Any, begins: str):
     sequence = notification("dirge; \x1b]0;x\a", "done\n\u202enow", environment)
     assert sequence.startswith(begins)
     assert bool(sequence) == bool(begins)
@@ -258,7 +258,7 @@ def test_a_notification_is_written_as_the_terminal_reads_it(environment: Any, be
     assert not set(body) & set("\x1b\a\n\u202e")
 
 
-def test_tmux_hands_a_sequence_on_with_every_escape_doubled():
+def test_tmux_passthrough_doubles_every_escape():
     assert passed_through("\x1b]9;x\x1b\\") == "\x1bPtmux;\x1b\x1b]9;x\x1b\x1b\\\x1b\\"
 
 
@@ -271,7 +271,7 @@ class Called:
         driver.app.notifier.kind = kind
 
 
-async def test_the_end_of_a_long_run_calls_only_who_looks_elsewhere(project: ScriptedProject):
+async def test_long_run_notifies_only_unfocused_terminal(project: ScriptedProject):
     now, answers = [100.0], [asyncio.Event() for _ in range(3)]
     for answer in answers:
         project.model.will(Reply(text="Yes.", wait=answer.wait))
@@ -298,7 +298,7 @@ async def test_the_end_of_a_long_run_calls_only_who_looks_elsewhere(project: Scr
         await driver.until(lambda: driver.app.app_focus)
 
 
-async def test_a_question_rings_where_nobody_looks(project: ScriptedProject):
+async def test_question_rings_bell_in_unfocused_terminal(project: ScriptedProject):
     project.model.will_call("bash", command="touch x")
     async with running_app(project) as driver:
         called = Called(driver)
@@ -312,14 +312,14 @@ async def test_a_question_rings_where_nobody_looks(project: ScriptedProject):
         await driver.idle()
 
 
-async def test_tmux_that_hands_nothing_on_gets_a_bell(project: ScriptedProject):
+async def test_tmux_without_passthrough_gets_bell(project: ScriptedProject):
     async with running_app(project) as driver:
         called = Called(driver, "desktop", TERM="xterm-kitty", TMUX="/nowhere/socket,1,0")
         await driver.app.notifier.call("dirge", "done")
         assert called.notified == ["\a"]
 
 
-async def test_a_question_on_the_side_is_counted_while_it_is_answered(
+async def test_status_counts_pending_side_questions(
     project: ScriptedProject,
 ) -> None:
     gate = asyncio.Event()

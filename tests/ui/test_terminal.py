@@ -59,7 +59,9 @@ def left_on(output: bytes) -> list[str]:
         ("\x1bm", signal.SIGTERM, 128 + signal.SIGTERM),
     ],
 )
-def test_the_terminal_is_restored(tmp_path: Path, begin: str, end: signal.Signals | str, code: int):
+def test_terminal_is_restored_on_exit(
+    tmp_path: Path, begin: str, end: signal.Signals | str, code: int
+):
     terminal = Terminal(cwd=tmp_path, is_fresh=end == signal.SIGHUP)
     terminal.read_until("ready")
     assert set(left_on(terminal.output)) >= {"alternate screen", "clicks", "hidden cursor"}
@@ -93,7 +95,7 @@ sys.exit(main.run([]))
 """
 
 
-def test_a_crash_while_drawing_restores_it_too(tmp_path: Path):
+def test_terminal_is_restored_after_crash_while_drawing(tmp_path: Path):
     terminal = Terminal(("-c", CRASHING), cwd=tmp_path)
     terminal.read_until("ZeroDivisionError: drawn")
     terminal.child.wait(20)
@@ -102,7 +104,7 @@ def test_a_crash_while_drawing_restores_it_too(tmp_path: Path):
     assert left_on(terminal.output) == []
 
 
-def test_after_a_kill_the_next_start_works(tmp_path: Path):
+def test_program_starts_normally_after_kill(tmp_path: Path):
     killed = Terminal(cwd=tmp_path)
     killed.read_until("ready")
     killed.press("a draft")
@@ -118,7 +120,7 @@ def test_after_a_kill_the_next_start_works(tmp_path: Path):
 
 
 @pytest.mark.parametrize("mark", ["\x1b[?1049h", "\x1b[?25l", "❯"])
-def test_ctrl_c_works_before_there_is_a_conversation(tmp_path: Path, mark: str):
+def test_ctrl_c_quits_during_start(tmp_path: Path, mark: str):
     terminal = Terminal(cwd=tmp_path, owns_it=True)
     terminal.read_until(mark)
     terminal.press("\x03\x03")
@@ -127,7 +129,7 @@ def test_ctrl_c_works_before_there_is_a_conversation(tmp_path: Path, mark: str):
     assert b"Traceback" not in terminal.output
 
 
-def test_ctrl_c_at_the_question_of_trust_is_no_answer_to_it(tmp_path: Path):
+def test_ctrl_c_at_trust_question_quits_without_answer(tmp_path: Path):
     settings = tmp_path / ".dirge" / "config.toml"
     settings.parent.mkdir()
     settings.write_text("[ui]\n")
@@ -139,7 +141,7 @@ def test_ctrl_c_at_the_question_of_trust_is_no_answer_to_it(tmp_path: Path):
         assert left_on(terminal.output) == []
 
 
-def test_ctrl_c_works_during_set_up(tmp_path: Path):
+def test_ctrl_c_quits_during_setup(tmp_path: Path):
     terminal = Terminal(
         cwd=tmp_path, owns_it=True, DIRGE_MODEL="", OPENAI_API_KEY="", OPENAI_BASE_URL=""
     )
@@ -149,7 +151,7 @@ def test_ctrl_c_works_during_set_up(tmp_path: Path):
     assert left_on(terminal.output) == []
 
 
-def test_what_is_typed_before_the_first_frame_is_in_the_input(tmp_path: Path):
+def test_text_typed_before_first_frame_goes_to_input(tmp_path: Path):
     terminal = Terminal(cwd=tmp_path)
     terminal.read_until("\x1b[?1049h")
     terminal.press("going")
@@ -158,7 +160,7 @@ def test_what_is_typed_before_the_first_frame_is_in_the_input(tmp_path: Path):
     assert terminal.vanish() < ENDS_WITHIN_S
 
 
-def test_a_bad_mouse_report_and_an_unknown_answer_are_not_typed(tmp_path: Path):
+def test_malformed_terminal_reports_are_not_typed(tmp_path: Path):
     terminal = Terminal(cwd=tmp_path)
     terminal.read_until("ready")
     for noise in ("\x1b[<0;NaN;NaNM", "\x1b[12;34;56x", "\x1b]11;rgb:0/0/0\x07", "\x1b[<35;1"):
@@ -168,7 +170,7 @@ def test_a_bad_mouse_report_and_an_unknown_answer_are_not_typed(tmp_path: Path):
     assert terminal.finish() == 0
 
 
-def test_the_mouse_that_was_given_away_comes_back(tmp_path: Path):
+def test_mouse_capture_can_be_switched_off_and_on(tmp_path: Path):
     terminal = Terminal(cwd=tmp_path)
     terminal.read_until("ready")
     terminal.press("\x1bm")
@@ -181,7 +183,7 @@ def test_the_mouse_that_was_given_away_comes_back(tmp_path: Path):
     assert terminal.finish() == 0
 
 
-def test_commands_that_end_with_the_session_are_named_where_it_can_be_read(tmp_path: Path):
+def test_background_commands_ended_on_quit_are_listed_after_exit(tmp_path: Path):
     call = ("bash", {"command": "sleep 100", "background": True})
     with FakeService([ModelReply(calls=[call]), ModelReply(text="It runs.")]) as service:
         arguments = ("-m", "dirge_py", "--yolo", "go")
@@ -195,7 +197,7 @@ def test_commands_that_end_with_the_session_are_named_where_it_can_be_read(tmp_p
     assert "keeps it in memory" not in shell
 
 
-def test_no_color_means_none(tmp_path: Path):
+def test_no_color_variable_disables_colors(tmp_path: Path):
     terminal = Terminal(cwd=tmp_path, NO_COLOR="1")
     terminal.read_until("ready")
     terminal.press("\x04")
@@ -220,14 +222,14 @@ run_tui(replace(tui_start(parse([])), prepare=look))
 """
 
 
-def test_nothing_heavy_is_needed_for_the_first_frame(tmp_path: Path):
+def test_heavy_modules_are_not_imported_before_first_frame(tmp_path: Path):
     terminal = Terminal(["-c", FIRST_FRAME], cwd=tmp_path, is_fresh=True)
     terminal.finish()
     assert "❯".encode() in terminal.output
     assert b"loaded: []" in terminal.output
 
 
-def test_settings_that_do_not_hold_are_told_on_the_restored_screen(tmp_path: Path):
+def test_invalid_settings_are_reported_after_screen_is_restored(tmp_path: Path):
     settings = tmp_path / "config.toml"
     settings.write_text("[ui]\nanimations = true\n")
     terminal = Terminal(["-m", "dirge_py", "--config", str(settings)], cwd=tmp_path)
@@ -236,7 +238,7 @@ def test_settings_that_do_not_hold_are_told_on_the_restored_screen(tmp_path: Pat
     assert b"config.toml:2: no setting `animations` in [ui]." in output
 
 
-def test_a_bug_ends_the_program_without_showing_what_it_held(tmp_path: Path):
+def test_internal_error_ends_program_without_leaking_values(tmp_path: Path):
     broken = """
 import sys
 from dirge_py.cli import interactive, main
@@ -254,12 +256,12 @@ sys.exit(main.run([]))
     assert b"sk-secret" not in terminal.output
 
 
-# -- a terminal that is gone
+# -- closed terminal
 
 
 @pytest.mark.parametrize("owns_it", [True, False])
 @pytest.mark.parametrize("mark", ["", "\x1b[?1049h", "❯", "ready"])
-def test_the_program_ends_when_its_terminal_does(tmp_path: Path, mark: str, owns_it: bool):
+def test_program_ends_when_its_terminal_closes(tmp_path: Path, mark: str, owns_it: bool):
     # While it is still being loaded is a moment like any other.
     terminal = Terminal(cwd=tmp_path, owns_it=owns_it, is_fresh=mark not in ("❯", "ready"))
     terminal.read_until(mark)
@@ -268,7 +270,7 @@ def test_the_program_ends_when_its_terminal_does(tmp_path: Path, mark: str, owns
 
 @pytest.mark.parametrize("owns_it", [True, False])
 @pytest.mark.parametrize("mode", ["yolo", "standard"])
-def test_so_it_does_while_a_command_runs_or_a_question_is_open(
+def test_program_ends_when_terminal_closes_during_command_or_question(
     tmp_path: Path, mode: str, owns_it: bool
 ):
     pid = tmp_path / "pid"
@@ -289,7 +291,7 @@ def test_so_it_does_while_a_command_runs_or_a_question_is_open(
     assert not pid.exists() or not is_alive(int(pid.read_text()))
 
 
-def test_so_it_does_while_an_answer_streams(tmp_path: Path):
+def test_program_ends_when_terminal_closes_during_stream(tmp_path: Path):
     with FakeService([ModelReply(text="word " * 5000, delta_chars=5, gap_s=0.01)]) as service:
         terminal = Terminal(
             ["-m", "dirge_py", "go"], cwd=tmp_path, OPENAI_BASE_URL=service.openai_url

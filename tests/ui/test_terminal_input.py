@@ -65,7 +65,7 @@ def shown(found: list[Message]) -> list[tuple[object, ...]]:
         ("\x03", "ctrl+c", "\x03"),
     ],
 )
-def test_keys_arrive(sent: str, key: str, character: str | None):
+def test_key_sequences_are_parsed(sent: str, key: str, character: str | None):
     assert keys(sent) == [(key, character)]
     assert keys(*sent) == [(key, character)]
 
@@ -96,23 +96,23 @@ def test_keys_arrive(sent: str, key: str, character: str | None):
         "\x1b[" + "1;" * 60,
     ],
 )
-def test_what_is_no_key_is_never_typed(sent: str):
+def test_sequences_that_are_not_keys_are_never_typed(sent: str):
     assert keys(sent) == []
     assert keys(sent, "y") == [("y", "y")]
 
 
-def test_a_mouse_report_that_breaks_off_is_not_typed():
+def test_truncated_mouse_report_is_not_typed():
     assert keys("\x1b[<35;12") == []
     assert keys("\x1b[<35;12", "\x1b[A") == [("up", None)]
 
 
-def test_a_mouse_report_whose_esc_came_earlier_is_not_typed():
+def test_mouse_report_without_its_escape_is_not_typed():
     arrived = TerminalInput()
     found = [*arrived.feed("\x1b"), *arrived.idle(0.02), *arrived.feed("[<35;40;12M[<")]
     assert [e.character for e in found if isinstance(e, events.Key)] == ["\x1b", "[", "<"]
 
 
-def test_clicks_and_the_focus_are_told():
+def test_mouse_and_focus_events_are_parsed():
     found = parse_pieces("\x1b[<0;5;6M\x1b[<0;5;6m\x1b[I\x1b[O\x1b[<64;5;6M")
     assert [type(e).__name__ for e in found] == [
         *("MouseDown", "MouseUp", "AppFocus", "AppBlur", "MouseScrollUp"),
@@ -121,7 +121,7 @@ def test_clicks_and_the_focus_are_told():
 
 
 @given(st.lists(st.integers(min_value=1, max_value=40)), st.text(alphabet="ab\r\n\x1b[~201é"))
-def test_a_paste_is_one_event_in_whatever_pieces_it_comes(cuts: list[int], text: str):
+def test_split_paste_is_one_event(cuts: list[int], text: str):
     if "\x1b[201~" in text:
         return
     sent = f"a\x1b[200~{text}\x1b[201~b"
@@ -135,7 +135,7 @@ def test_a_paste_is_one_event_in_whatever_pieces_it_comes(cuts: list[int], text:
     assert [e.key for e in found if isinstance(e, events.Key)] == ["a", "b"]
 
 
-def test_a_paste_without_an_end_is_over_after_a_while():
+def test_unterminated_paste_ends_after_timeout():
     arrived = TerminalInput()
     assert [*arrived.feed("\x1b[200~half"), *arrived.idle(0.5)] == []
     (paste,) = arrived.idle(PASTE_PATIENCE_S)
@@ -146,7 +146,7 @@ def test_a_paste_without_an_end_is_over_after_a_while():
 @pytest.mark.parametrize(
     "rest", [["y\r! rm x\r\x1b[201~"], ["y\r" * 100, "\x1b[201~"], ["y\r" * 100, "y\r\x1b[201~"]]
 )
-def test_what_comes_late_of_a_paste_is_not_typed(rest: list[str]):
+def test_late_rest_of_timed_out_paste_is_not_typed(rest: list[str]):
     arrived = TerminalInput()
     found = [*arrived.feed("\x1b[200~half"), *arrived.idle(PASTE_PATIENCE_S)]
     for piece in (*rest, "a"):
@@ -156,7 +156,7 @@ def test_what_comes_late_of_a_paste_is_not_typed(rest: list[str]):
     assert [event.key for event in found if isinstance(event, events.Key)] == ["a"]
 
 
-def test_a_paste_after_one_without_an_end_is_one_of_its_own():
+def test_paste_after_unterminated_paste_is_separate():
     arrived = TerminalInput()
     found = [*arrived.feed("\x1b[200~half"), *arrived.idle(PASTE_PATIENCE_S)]
     found += arrived.feed("\x1b[200~whole\x1b[201~")
@@ -167,11 +167,11 @@ PIECE = st.sampled_from([*"\x1b[<O]P;5uM~yé\x07:"])
 
 
 @given(st.lists(PIECE, max_size=40).map("".join), st.integers(min_value=1, max_value=39))
-def test_nothing_breaks_it_and_pieces_make_no_difference(sent: str, cut: int):
+def test_parser_result_is_same_however_input_is_split(sent: str, cut: int):
     whole = shown(parse_pieces(sent, silent_s=PASTE_PATIENCE_S))
     assert shown(parse_pieces(sent[:cut], sent[cut:], silent_s=PASTE_PATIENCE_S)) == whole
 
 
 @given(st.text(alphabet=st.characters(exclude_categories=["Cs", "Cc"])))
-def test_plain_text_is_typed_as_it_is(text: str):
+def test_plain_text_is_typed_unchanged(text: str):
     assert "".join(character or "" for _, character in keys(text)) == text

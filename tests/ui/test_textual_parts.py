@@ -105,7 +105,7 @@ def test_every_private_attribute_of_textual_that_is_read_is_listed():
     assert {(file, name) for file, name in found if name not in LISTED_MEMBERS} == set()
 
 
-def test_nothing_is_listed_that_is_not_used():
+def test_every_listed_private_part_is_used():
     source = "\n".join(
         file.read_text(encoding="utf-8") for file in TREES if file.name != "textual_parts.py"
     )
@@ -116,7 +116,7 @@ def test_the_installed_textual_has_every_part():
     assert list(missing_parts()) == []
 
 
-def test_the_version_in_the_hint_is_the_one_that_is_pinned():
+def test_version_in_hint_equals_pinned_version():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     [pin] = [one for one in project["dependencies"] if one.startswith("textual")]
     major, minor, _ = map(int, TESTED_VERSION.split("."))
@@ -148,7 +148,7 @@ sys.exit(main())
         ),
     ],
 )
-def test_a_part_that_is_missing_is_told_in_words(tmp_path: Path, removed: str, missing: str):
+def test_missing_textual_part_is_reported_before_start(tmp_path: Path, removed: str, missing: str):
     start = (
         "import sys\nfrom dirge_py.cli.entry import main\nsys.argv = ['dirge']\nsys.exit(main())"
     )

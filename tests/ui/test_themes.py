@@ -43,7 +43,7 @@ def contrast(one: str, other: str) -> float:
 
 
 @pytest.mark.parametrize("name", theme_names())
-def test_all_text_stands_out_from_its_ground(name: str):
+def test_theme_colors_have_enough_contrast(name: str):
     colors = complete_colors(load_theme(name))
     least = 7 if name == "high-contrast" else 4.5
     pairs = [
@@ -60,11 +60,11 @@ def test_all_text_stands_out_from_its_ground(name: str):
 
 
 @pytest.mark.parametrize("name", ["dark", "high-contrast", "light", "phosphor", "plain"])
-def test_a_theme_of_ours_leaves_out_no_role(name: str):
+def test_built_in_theme_defines_every_role(name: str):
     assert set(load_theme(name).colors) == set(roles())
 
 
-def test_an_own_theme_takes_what_it_does_not_name_from_ours(themes: Path):
+def test_user_theme_inherits_unnamed_colors(themes: Path):
     (themes / "paper.toml").write_text('dark = false\n[colors]\naccent = "#AA0000"\n')
     theme = load_theme("paper")
     assert theme == Theme(name="paper", dark=False, colors={"accent": "#AA0000"})
@@ -72,7 +72,7 @@ def test_an_own_theme_takes_what_it_does_not_name_from_ours(themes: Path):
     assert "paper" in theme_names()
 
 
-def test_an_own_theme_goes_before_one_of_ours(themes: Path):
+def test_user_theme_overrides_built_in_theme_of_same_name(themes: Path):
     (themes / "dark.toml").write_text('[colors]\ntext = "#ffffff"\n')
     assert load_theme("dark").colors == {"text": "#ffffff"}
 
@@ -90,7 +90,7 @@ def test_an_own_theme_goes_before_one_of_ours(themes: Path):
         ("text = \x00\n", "line 1"),
     ],
 )
-def test_what_is_wrong_in_a_theme_is_named_with_its_line(tmp_path: Path, text: str, expected: str):
+def test_theme_error_names_line_and_key(tmp_path: Path, text: str, expected: str):
     file = tmp_path / "mine.toml"
     file.write_text(text)
     with pytest.raises(ConfigError) as caught:
@@ -100,12 +100,12 @@ def test_what_is_wrong_in_a_theme_is_named_with_its_line(tmp_path: Path, text: s
 
 
 @pytest.mark.parametrize("name", ["nowhere", "../phosphor", ""])
-def test_without_the_theme_asked_for_there_is_the_default_one(name: str):
+def test_unknown_theme_falls_back_to_default(name: str):
     theme, problem = theme_or_default(name)
     assert (theme.name, "no theme" in problem) == ("phosphor", True)
 
 
-async def test_a_theme_file_that_is_wrong_is_told_and_the_default_shown(
+async def test_invalid_theme_file_is_reported_and_default_theme_is_used(
     project: ScriptedProject, themes: Path
 ):
     (themes / "mine.toml").write_text('[colors]\ntxt = "#ffffff"\n')
@@ -114,7 +114,7 @@ async def test_a_theme_file_that_is_wrong_is_told_and_the_default_shown(
         assert at.app.theme_switcher.theme.name == "phosphor"
 
 
-async def test_a_changed_theme_file_shows_at_once_and_nothing_moves(
+async def test_changed_theme_file_is_applied_without_scrolling(
     project: ScriptedProject, themes: Path
 ):
     file = themes / "mine.toml"
@@ -130,7 +130,7 @@ async def test_a_changed_theme_file_shows_at_once_and_nothing_moves(
         assert (at.screen, at.app.transcript.scroll_offset.y) == (before, top)
 
 
-async def test_a_theme_file_that_becomes_wrong_is_told_and_the_colours_stay(
+async def test_theme_file_that_becomes_invalid_is_reported_and_colors_stay(
     project: ScriptedProject, themes: Path
 ):
     file = themes / "mine.toml"
@@ -141,7 +141,7 @@ async def test_a_theme_file_that_becomes_wrong_is_told_and_the_colours_stay(
         assert at.app.theme_switcher.styles.text.color.name == "#ffffff"
 
 
-async def test_themes_are_tried_out_in_the_list_and_given_back_with_esc(project: ScriptedProject):
+async def test_theme_picker_previews_theme_and_esc_restores_old_one(project: ScriptedProject):
     async with running_app(project, theme="dark") as at:
         await at.send("/theme")
         await at.until(lambda: "▸ dark" in at.screen)

@@ -5,7 +5,7 @@ from tests.support.project import ScriptedProject
 from tests.ui.test_view import open_view
 
 
-async def test_a_command_is_shown_with_the_folder_it_starts_in(project: ScriptedProject):
+async def test_command_is_shown_with_its_working_folder(project: ScriptedProject):
     async with open_view(project, lines=1) as s:
         tool = ToolBlock("c", "bash", {"command": "make all", "workdir": "pkg"})
         here = ToolBlock("d", "bash", {"command": "make here", "workdir": "/w"})

@@ -70,7 +70,7 @@ def painted(source: str, width: int = 40) -> str:
     return "\n".join(line.text.rstrip() for line in paint_markdown(source, width, STYLES))
 
 
-def test_markdown_is_drawn_with_nothing_hidden():
+def test_markdown_sample_is_painted_completely():
     assert painted(SAMPLE, 60) == (
         "# Title\n"
         "\n"
@@ -97,7 +97,7 @@ def test_markdown_is_drawn_with_nothing_hidden():
     )
 
 
-def test_an_image_is_its_address_and_html_is_text():
+def test_image_is_shown_as_address_and_html_as_text():
     assert painted("![plan](https://h.example/p.png) <b>x</b>", 80) == (
         "[image: plan] https://h.example/p.png <b>x</b>"
     )
@@ -105,14 +105,14 @@ def test_an_image_is_its_address_and_html_is_text():
 
 @given(st.text(max_size=300), st.integers(min_value=1, max_value=60))
 @settings(max_examples=150, deadline=None)
-def test_any_markdown_at_any_width_stays_within_it(source: str, width: int):
+def test_markdown_lines_never_exceed_width(source: str, width: int):
     for line in paint_markdown(source, max(width, 30), STYLES):
         assert line.cell_length <= max(width, 30)
 
 
 @given(st.text(alphabet="ab cé日本👍🏽\n", max_size=80), st.integers(2, 20))
 @settings(max_examples=200, deadline=None)
-def test_wrapping_loses_nothing_but_blanks(text: str, width: int):
+def test_wrapping_drops_only_spaces(text: str, width: int):
     lines = wrap([(text, STYLES.text)], width)
     assert "".join(line.text for line in lines).replace(" ", "") == text.replace(" ", "").replace(
         "\n", ""
@@ -120,13 +120,13 @@ def test_wrapping_loses_nothing_but_blanks(text: str, width: int):
     assert all(line.cell_length <= width for line in lines)
 
 
-def test_chopping_never_cuts_a_grapheme():
+def test_chopping_never_splits_a_grapheme():
     family = "👨‍👩‍👧"
     assert chop(family * 3, 2 * cell_len(family)) == [family * 2, family]
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_a_streamed_answer_ends_as_if_it_had_come_whole(seed: int):
+def test_streamed_markdown_pieces_add_up_to_source(seed: int):
     pick = random.Random(seed)
     source = SAMPLE * 3
     flow = MarkdownStream()
@@ -151,7 +151,7 @@ def test_a_streamed_answer_ends_as_if_it_had_come_whole(seed: int):
         "1. item\n" * 2000,
     ],
 )
-def test_blocks_without_end_are_cut_so_that_the_open_end_stays_short(text: str):
+def test_endless_markdown_block_is_split_to_keep_open_piece_short(text: str):
     flow = MarkdownStream()
     longest = 0
     lines = 0
@@ -164,7 +164,7 @@ def test_blocks_without_end_are_cut_so_that_the_open_end_stays_short(text: str):
     assert lines >= 2000
 
 
-def test_a_fence_after_a_very_long_one_closes_it():
+def test_closing_fence_after_long_code_block_ends_it():
     text = "```py\n" + "x = 1\n" * 300 + "```\n\nafter **it**\n"
     flow = MarkdownStream()
     pieces = [piece for at in range(0, len(text), 7) for piece in flow.feed(text[at : at + 7])]
@@ -175,7 +175,7 @@ def test_a_fence_after_a_very_long_one_closes_it():
     assert sum(p.text.count("x = 1") for p in pieces) == 300
 
 
-def test_what_was_streamed_is_replaced_by_what_counts():
+def test_streamed_text_is_replaced_by_final_message():
     page = Page(STYLES, 60)
     renderer = TranscriptRenderer(page)
     renderer.on_event(MessageStart(AssistantMessage()))
@@ -186,7 +186,7 @@ def test_what_was_streamed_is_replaced_by_what_counts():
     assert page.text == "The whole answer."
 
 
-def test_a_call_that_the_model_began_and_never_made_disappears():
+def test_announced_call_that_is_never_made_disappears():
     page = Page(STYLES, 60)
     renderer = TranscriptRenderer(page)
     renderer.on_event(MessageStart(AssistantMessage()))
@@ -199,7 +199,7 @@ def test_a_call_that_the_model_began_and_never_made_disappears():
     assert page.text == ""
 
 
-def test_a_failed_run_says_what_to_do():
+def test_failed_run_shows_hint():
     page = Page(STYLES, 60)
     outcome = Failed(kind="auth", message="the key was refused (401).", hint="Set WORK_KEY.")
     TranscriptRenderer(page).on_event(AgentEnd(messages=(), outcome=outcome))
@@ -207,7 +207,7 @@ def test_a_failed_run_says_what_to_do():
     assert page.text == "✗ the key was refused (401).\n  Set WORK_KEY."
 
 
-def test_terminal_commands_in_output_are_only_text():
+def test_escape_codes_in_output_are_stripped():
     block = ToolBlock("c", "bash", {"command": "x\x1b[2J"})
     block.finish("a\x1b]0;owned\x07b\x1b[31m [bold]c", {}, is_error=False, took_ms=0)
     page = Page(STYLES, 60)
@@ -216,7 +216,7 @@ def test_terminal_commands_in_output_are_only_text():
     assert page.text == "● bash x\n  ab [bold]c"
 
 
-def test_internal_progress_is_shown_only_where_the_call_is_expanded():
+def test_internal_progress_is_shown_only_when_expanded():
     block = ToolBlock("c", "fetch_all", {"path": "x"})
     block.set_state("running")
     block.show_progress(text_result("half", done=1, total=2))
@@ -236,7 +236,7 @@ def test_internal_progress_is_shown_only_where_the_call_is_expanded():
     ("outcome", "lines"),
     [("denied", ["  words that are", "  long"]), ("ok", ["  words that are l", "  ong"])],
 )
-def test_a_refusal_is_broken_between_words_and_output_where_it_ends(outcome: str, lines: list[str]):
+def test_denial_wraps_at_words_and_output_at_width(outcome: str, lines: list[str]):
     block = ToolBlock("c", "bash", {"command": "x"})
     block.finish("words that are long", {"outcome": outcome}, is_error=False, took_ms=0)
     page = Page(STYLES, 18)
@@ -259,7 +259,7 @@ def test_a_refusal_is_broken_between_words_and_output_where_it_ends(outcome: str
         ({}, ["● bash x", "  1", "  2", "  3", "  4", "  … 3 more lines"]),
     ],
 )
-def test_of_a_command_the_end_is_shown_and_of_all_else_the_beginning(
+def test_command_output_shows_its_end_and_other_output_its_start(
     details: dict[str, object], shown: list[str]
 ):
     block = ToolBlock("c", "bash", {"command": "x"})
@@ -270,7 +270,7 @@ def test_of_a_command_the_end_is_shown_and_of_all_else_the_beginning(
     assert page.text.split("\n") == shown
 
 
-def test_a_change_of_a_file_that_moves_names_both_its_places():
+def test_diff_of_moved_file_names_both_paths():
     diff = "--- a.py\n+++ src/b.py\n@@ -1,1 +1,1 @@\n-x\n+y"
     strips = [strip.text for strip in paint_diff(diff, 40, STYLES)]
     same = [strip.text for strip in paint_diff(diff.replace("src/b", "a"), 40, STYLES)]
@@ -279,7 +279,7 @@ def test_a_change_of_a_file_that_moves_names_both_its_places():
     assert same == ["1 -x", "1 +y"]
 
 
-def test_reading_back_into_blocks_never_drawn_keeps_the_lines_in_view():
+def test_scrolling_back_into_undrawn_blocks_keeps_visible_lines():
     page = Page(STYLES, 20)
     for number in range(200):
         page.append(NoticeBlock(f"{number} " + "word " * (number % 17)))
@@ -297,13 +297,13 @@ def test_reading_back_into_blocks_never_drawn_keeps_the_lines_in_view():
     assert before[0].startswith("· 0")
 
 
-def test_every_theme_has_every_color():
+def test_every_theme_defines_every_color():
     wanted = set(load_theme("dark").colors)
     for name in theme_names():
         assert set(load_theme(name).colors) == wanted
 
 
-def test_a_list_stands_apart_from_the_lines_around_it():
+def test_multi_line_notice_is_separated_by_blank_lines():
     page = Page(STYLES, 40)
     for text in ("one", "two", "a list\n  of lines", "three"):
         page.add(NoticeBlock(text))
@@ -311,7 +311,7 @@ def test_a_list_stands_apart_from_the_lines_around_it():
     assert page.text == "· one\n· two\n\n· a list\n    of lines\n\n· three"
 
 
-def test_the_last_of_two_or_three_columns_is_wrapped_below_itself():
+def test_last_column_of_notice_table_is_wrapped_with_indent():
     page = Page(STYLES, 40)
     page.add(
         NoticeBlock(
@@ -328,7 +328,7 @@ def test_the_last_of_two_or_three_columns_is_wrapped_below_itself():
     )
 
 
-def test_what_is_below_a_removed_block_keeps_its_blank_line():
+def test_block_below_removed_block_keeps_its_blank_line():
     page = Page(STYLES, 40)
     first, second = NoticeBlock("a\nlist"), NoticeBlock("one")
     for block in (first, second, NoticeBlock("two")):

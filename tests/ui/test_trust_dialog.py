@@ -39,7 +39,7 @@ KEYS = [
 ]
 
 
-async def test_each_key_gives_its_answer(project: ScriptedProject):
+async def test_each_key_sequence_gives_its_answer(project: ScriptedProject):
     async with running_app(project) as driver:
         for keys, answer in KEYS:
             question = ask(driver, offer())
@@ -50,7 +50,7 @@ async def test_each_key_gives_its_answer(project: ScriptedProject):
             await driver.until(lambda: driver.panel is None and driver.app.composer.has_focus)
 
 
-async def test_each_file_is_listed_with_kind_size_hash_and_state(project: ScriptedProject):
+async def test_trust_question_lists_kind_size_hash_and_state_of_each_file(project: ScriptedProject):
     async with running_app(project) as driver:
         ask(driver, offer())
         await asked(driver)
@@ -60,7 +60,7 @@ async def test_each_file_is_listed_with_kind_size_hash_and_state(project: Script
 
 
 @pytest.mark.parametrize(("size", "count"), [((80, 24), 40), ((40, 12), 12), ((20, 5), 4)])
-async def test_yes_is_possible_only_after_the_last_file_was_in_view(
+async def test_project_can_be_trusted_only_after_scrolling_to_last_file(
     project: ScriptedProject, size: tuple[int, int], count: int
 ):
     async with running_app(project, size=size) as driver:
@@ -77,7 +77,7 @@ async def test_yes_is_possible_only_after_the_last_file_was_in_view(
         assert await question is True
 
 
-async def test_keys_typed_a_moment_before_do_not_answer(project: ScriptedProject):
+async def test_keys_typed_before_question_opened_do_not_answer(project: ScriptedProject):
     async with running_app(project, guard_s=3600.0) as driver:
         question = ask(driver, offer())
         await driver.until(lambda: driver.panel and driver.panel.has_focus)
@@ -86,7 +86,7 @@ async def test_keys_typed_a_moment_before_do_not_answer(project: ScriptedProject
         assert driver.app.composer.text == "yn"
 
 
-async def test_names_that_would_hide_are_spelled_out(project: ScriptedProject):
+async def test_invisible_characters_in_file_names_are_shown(project: ScriptedProject):
     nasty = ActingFile(path="a\u202eb\x1b[2J.py", kind="plugin\x07", size=1, sha256=HASH)
     async with running_app(project) as driver:
         ask(driver, TrustOffer(project="/p\n/q", files=(nasty,), digest="d"))

@@ -44,19 +44,19 @@ class TypingUser:
     """A user at the keyboard, with a scripted clock."""
 
     def __init__(self, driver: AppDriver, clock: Clock) -> None:
-        self._desk = driver
+        self._driver = driver
         self._clock = clock
 
     async def pause(self, seconds: float = 2.0) -> None:
         self._clock.now += seconds
         if seconds >= PAUSE_S:
-            self._desk.app.dialogs.return_keyboard()
-        await self._desk.pilot.pause()
+            self._driver.app.dialogs.return_keyboard()
+        await self._driver.pilot.pause()
 
     async def type(self, text: str, after_s: float = HAND) -> None:
         for char in text:
             await self.pause(after_s)
-            await self._desk.pilot.press({" ": "space", "\n": "enter"}.get(char, char))
+            await self._driver.pilot.press({" ": "space", "\n": "enter"}.get(char, char))
 
 
 async def put(driver: AppDriver) -> None:
@@ -64,7 +64,9 @@ async def put(driver: AppDriver) -> None:
     await driver.until(lambda: driver.panel and driver.panel.is_mounted)
 
 
-async def test_please_stop_allows_nothing_stores_nothing_and_steers(project: ScriptedProject):
+async def test_text_typed_at_permission_question_grants_nothing_and_steers(
+    project: ScriptedProject,
+):
     project.model.will_call("bash", command=MAKE).will_say("Then not.")
     clock = Clock()
     async with running_app(project, guard_s=PAUSE_S, clock=clock) as driver:
@@ -89,7 +91,7 @@ async def test_please_stop_allows_nothing_stores_nothing_and_steers(project: Scr
     assert not (project.folder / "made").exists()
 
 
-async def test_somebody_who_was_typing_when_the_question_came_types_on(project: ScriptedProject):
+async def test_user_typing_when_question_opens_keeps_typing(project: ScriptedProject):
     clock = Clock()
     async with running_app(project, guard_s=PAUSE_S, clock=clock) as driver:
         user = TypingUser(driver, clock)
@@ -109,7 +111,7 @@ async def test_somebody_who_was_typing_when_the_question_came_types_on(project: 
         assert driver.app.composer.text == "wait, we should look at the other push"
 
 
-async def test_a_sentence_is_the_answer_in_own_words_where_there_may_be_one(
+async def test_sentence_typed_at_open_question_is_free_text_answer(
     project: ScriptedProject,
 ):
     clock = Clock()
@@ -121,7 +123,7 @@ async def test_a_sentence_is_the_answer_in_own_words_where_there_may_be_one(
         assert await form == [chosen(text="I prefer MySQL")]
 
 
-async def test_a_sentence_does_not_accept_a_plan(project: ScriptedProject):
+async def test_sentence_typed_at_plan_question_does_not_accept_plan(project: ScriptedProject):
     plans(project)
     clock = Clock()
     async with running_app(project, mode="accept", guard_s=PAUSE_S, clock=clock) as driver:
@@ -142,7 +144,7 @@ async def test_a_sentence_does_not_accept_a_plan(project: ScriptedProject):
     assert list(driver.conversation.settings.grants) == []
 
 
-async def test_a_sentence_deletes_no_session(project: ScriptedProject):
+async def test_sentence_typed_at_delete_question_deletes_no_session(project: ScriptedProject):
     clock = Clock()
     async with running_app(project, guard_s=PAUSE_S, clock=clock) as driver:
         user = TypingUser(driver, clock)
@@ -163,7 +165,7 @@ async def test_a_sentence_deletes_no_session(project: ScriptedProject):
         assert driver.app.composer.text == "keep it please"
 
 
-async def test_what_is_kept_is_told_with_its_file(project: ScriptedProject):
+async def test_stored_rule_is_reported_with_its_file(project: ScriptedProject):
     project.model.will_call("bash", command=MAKE).will_say("Done.")
     async with running_app(project, size=(160, 30)) as driver:
         await driver.send("make it")
@@ -174,7 +176,7 @@ async def test_what_is_kept_is_told_with_its_file(project: ScriptedProject):
         assert "config.toml" in driver.text
 
 
-async def test_the_keyboard_is_back_at_the_question_once_the_input_is_empty_for_a_pause(
+async def test_focus_returns_to_question_once_input_is_empty(
     project: ScriptedProject,
 ):
     async with running_app(project) as driver:
@@ -189,7 +191,7 @@ async def test_the_keyboard_is_back_at_the_question_once_the_input_is_empty_for_
         assert (await question)[0].remember == "session"
 
 
-async def test_enter_at_a_question_without_a_run_keeps_the_text(project: ScriptedProject):
+async def test_enter_in_input_during_question_without_run_keeps_text(project: ScriptedProject):
     async with running_app(project) as driver:
         question = driver.ask(request())
         await driver.asked()
@@ -199,7 +201,7 @@ async def test_enter_at_a_question_without_a_run_keeps_the_text(project: Scripte
         assert (driver.sent, question.done()) == ([], False)
 
 
-async def test_a_key_with_enter_right_behind_it_comes_from_a_paste(project: ScriptedProject):
+async def test_choice_key_with_immediate_enter_is_treated_as_paste(project: ScriptedProject):
     clock = Clock()
     async with running_app(project, guard_s=PAUSE_S, clock=clock) as driver:
         question = driver.ask(request())
@@ -228,7 +230,7 @@ KINDS = ("permission", "long", "change", "closed", "open", "several", "trust")
 
 
 @pytest.mark.security
-async def test_text_typed_into_every_kind_of_question_answers_none_of_them(
+async def test_text_typed_at_any_kind_of_question_answers_nothing(
     project: ScriptedProject,
 ):
     tries, answered, lost = size(28, 700), 0, 0
@@ -293,7 +295,7 @@ def letters(text: str) -> list[str]:
     return sorted(char for char in text if not char.isspace())
 
 
-async def test_an_enter_pressed_twice_takes_no_row_of_a_list_that_opened_between(
+async def test_double_enter_does_not_select_row_of_picker_just_opened(
     project: ScriptedProject,
 ):
     clock = Clock()
@@ -311,7 +313,7 @@ async def test_an_enter_pressed_twice_takes_no_row_of_a_list_that_opened_between
         await driver.until(lambda: not driver.app.picker.is_open)
 
 
-async def test_after_a_moment_enter_takes_the_row(project: ScriptedProject):
+async def test_enter_selects_row_of_picker_after_pause(project: ScriptedProject):
     clock = Clock()
     async with running_app(project, guard_s=PAUSE_S, clock=clock) as driver:
         user = TypingUser(driver, clock)

@@ -83,7 +83,7 @@ async def open_view(
         yield made
 
 
-async def test_the_view_stays_while_one_reads_back_and_output_streams(project: ScriptedProject):
+async def test_scrolled_back_view_stays_while_output_streams(project: ScriptedProject):
     async with open_view(project) as s:
         await s.d.pilot.press("pageup")
         await s.d.pilot.pause()
@@ -97,7 +97,7 @@ async def test_the_view_stays_while_one_reads_back_and_output_streams(project: S
             assert s.lines[:8] == before
 
 
-async def test_the_view_stays_when_what_is_above_it_changes(project: ScriptedProject):
+async def test_scrolled_back_view_stays_when_blocks_above_change(project: ScriptedProject):
     async with open_view(project) as s:
         tool = ToolBlock("c", "bash", {"command": "x"})
         first = next(iter(s.view.layout_of_blocks.rows)).block
@@ -118,7 +118,7 @@ async def test_the_view_stays_when_what_is_above_it_changes(project: ScriptedPro
         assert s.lines[:8] == before
 
 
-async def test_the_view_stays_when_the_text_in_it_is_parted(project: ScriptedProject):
+async def test_scrolled_back_view_stays_when_visible_block_is_split(project: ScriptedProject):
     async with open_view(project, lines=3) as s:
         text = "".join(f"part {n}\n\n" for n in range(30))
         answer = ProseBlock(MarkdownPiece(text), is_finished=False)
@@ -137,7 +137,7 @@ async def test_the_view_stays_when_the_text_in_it_is_parted(project: ScriptedPro
         assert s.lines[:8] == before
 
 
-async def test_the_view_stays_at_focus_theme_and_tick(project: ScriptedProject):
+async def test_scrolled_back_view_stays_on_focus_theme_change_and_tick(project: ScriptedProject):
     async with open_view(project) as s:
         await s.d.pilot.press("pageup")
         await s.d.pilot.pause()
@@ -156,7 +156,7 @@ async def test_the_view_stays_at_focus_theme_and_tick(project: ScriptedProject):
         assert s.top == before
 
 
-async def test_the_same_text_is_on_top_after_other_sizes_and_back(project: ScriptedProject):
+async def test_same_text_is_on_top_after_resizes(project: ScriptedProject):
     async with open_view(project) as s:
         await s.d.pilot.press("pageup")
         await s.d.pilot.press("pageup")
@@ -172,7 +172,7 @@ async def test_the_same_text_is_on_top_after_other_sizes_and_back(project: Scrip
         assert s.top == before
 
 
-async def test_the_end_is_followed_through_every_size_of_the_window(project: ScriptedProject):
+async def test_view_follows_end_through_all_resizes(project: ScriptedProject):
     async with running_app(project, size=(100, 36)) as driver:
         view = driver.app.transcript
         for number in range(60):
@@ -193,7 +193,7 @@ async def test_the_end_is_followed_through_every_size_of_the_window(project: Scr
         assert view.scroll_anchor.is_on
 
 
-async def test_new_lines_below_are_counted_and_a_click_goes_there(project: ScriptedProject):
+async def test_new_lines_below_are_counted_and_click_scrolls_to_them(project: ScriptedProject):
     async with open_view(project) as s:
         await s.d.pilot.press("pageup")
         await s.d.pilot.pause()
@@ -210,7 +210,7 @@ async def test_new_lines_below_are_counted_and_a_click_goes_there(project: Scrip
         assert not s.marker
 
 
-async def test_new_lines_of_an_answer_are_counted_from_where_it_was_left(project: ScriptedProject):
+async def test_new_lines_are_counted_from_point_where_user_scrolled_back(project: ScriptedProject):
     async with open_view(project) as s:
         renderer = s.d.app.feed.renderer
 
@@ -230,7 +230,7 @@ async def test_new_lines_of_an_answer_are_counted_from_where_it_was_left(project
         assert "▼ 10 new lines below" in s.marker
 
 
-async def test_text_is_neither_doubled_nor_swallowed_while_it_streams(project: ScriptedProject):
+async def test_streamed_text_is_drawn_exactly_once(project: ScriptedProject):
     text = "".join(f"- item {n} with [brackets] 日本 {'x' * n}\n" for n in range(60))
     project.model.will_say(text)
     async with running_app(project, size=(50, 20)) as driver:
@@ -240,7 +240,7 @@ async def test_text_is_neither_doubled_nor_swallowed_while_it_streams(project: S
         assert [driver.text.count(f"item {n} with [brackets] 日本") for n in range(60)] == [1] * 60
 
 
-async def test_brackets_are_text_wherever_they_are_shown(project: ScriptedProject):
+async def test_brackets_are_never_interpreted_as_markup(project: ScriptedProject):
     async with open_view(project, lines=1) as s:
         tool = ToolBlock("c", "bash", {"command": "echo '[red]x[/]'"})
         tool.finish("[/nothing] [bold]b[/bold] [@click=x]", {}, is_error=False, took_ms=0)
@@ -254,7 +254,7 @@ async def test_brackets_are_text_wherever_they_are_shown(project: ScriptedProjec
         assert "echo '[red]x[/]'" in s.d.screen
 
 
-async def test_dragging_copies_what_was_wrapped_as_one_line(project: ScriptedProject):
+async def test_drag_copies_wrapped_text_as_one_line(project: ScriptedProject):
     async with open_view(project) as s:
         before = s.lines
         y = next(at for at, line in enumerate(before) if "· 38" in line)
@@ -265,7 +265,7 @@ async def test_dragging_copies_what_was_wrapped_as_one_line(project: ScriptedPro
         assert s.lines == before
 
 
-async def test_dragging_beyond_the_edges_scrolls_and_selects_on(project: ScriptedProject):
+async def test_drag_beyond_edge_scrolls_and_extends_selection(project: ScriptedProject):
     async with open_view(project, lines=20) as s:
         bottom = s.view.lines_in_view
         await s.drag((20, 8), (20, 4), (20, 0))
@@ -282,7 +282,7 @@ async def test_dragging_beyond_the_edges_scrolls_and_selects_on(project: Scripte
         assert all(line.endswith("end") for line in text.split("\n")[:-1])
 
 
-async def test_two_clicks_take_a_word_and_three_a_line(project: ScriptedProject):
+async def test_double_click_selects_word_and_triple_click_line(project: ScriptedProject):
     async with open_view(project) as s:
         y = next(at for at, line in enumerate(s.d.screen.split("\n")) if "· 38" in line)
         click = ((0, 12, y, "M"), (0, 12, y, "m"))
@@ -292,7 +292,7 @@ async def test_two_clicks_take_a_word_and_three_a_line(project: ScriptedProject)
         assert s.d.app.selected_text == f"38 {WORDS * 2}end"
 
 
-async def test_two_clicks_on_a_folded_block_leave_it_folded(project: ScriptedProject):
+async def test_double_click_on_folded_block_keeps_it_folded(project: ScriptedProject):
     async with open_view(project) as s:
         tool = ToolBlock("c", "bash", {"command": "x"})
         tool.finish("\n".join(f"line{n}" for n in range(30)), {}, is_error=False, took_ms=0)
@@ -309,7 +309,7 @@ async def test_two_clicks_on_a_folded_block_leave_it_folded(project: ScriptedPro
         assert s.d.app.selected_text == "line2"
 
 
-async def test_a_selection_holds_the_view_until_it_is_copied(project: ScriptedProject):
+async def test_selection_keeps_view_in_place_until_copied(project: ScriptedProject):
     async with open_view(project) as s:
         await s.drag((3, 4), (30, 5))
         await s.release(30, 5)
@@ -324,7 +324,7 @@ async def test_a_selection_holds_the_view_until_it_is_copied(project: ScriptedPr
         assert not s.marker
 
 
-async def test_what_is_selected_is_seen_without_colors(
+async def test_selection_is_visible_without_colors(
     project: ScriptedProject, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setenv("NO_COLOR", "1")
@@ -337,7 +337,7 @@ async def test_what_is_selected_is_seen_without_colors(
         assert s.d.app.selected_text in shown != ""
 
 
-async def test_a_new_page_is_clean_for_who_was_reading_or_selecting(project: ScriptedProject):
+async def test_cleared_transcript_drops_selection_and_cursor(project: ScriptedProject):
     async with open_view(project) as s:
         await s.drag((3, 4), (30, 5))
         await s.release(30, 5)
@@ -372,7 +372,7 @@ async def test_broken_mouse_reports_are_not_typed(project: ScriptedProject, repo
         assert s.d.app.composer.text == "ab"
 
 
-async def test_all_of_it_can_be_had_as_plain_text(project: ScriptedProject):
+async def test_transcript_is_available_as_plain_text(project: ScriptedProject):
     async with open_view(project, lines=2) as s:
         tool = ToolBlock("c", "bash", {"command": "x"})
         tool.finish("\n".join(f"line{n}" for n in range(30)), {}, is_error=False, took_ms=0)

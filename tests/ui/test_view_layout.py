@@ -67,7 +67,7 @@ def drawn(layout: TranscriptLayout) -> list[str]:
     return list(line_texts(layout, 0, layout.height))
 
 
-def test_wide_blocks_get_all_columns_and_others_those_for_reading():
+def test_wide_blocks_use_all_columns_and_others_reading_width():
     layout = page_of([Wide(), UserBlock("y" * 300)])
     layout.resize(40, 90)
 
@@ -77,7 +77,7 @@ def test_wide_blocks_get_all_columns_and_others_those_for_reading():
 
 @given(WORDS, st.integers(4, 40))
 @settings(max_examples=60, deadline=None)
-def test_what_was_wrapped_is_copied_as_it_was_written(text: str, width: int):
+def test_wrapped_text_is_copied_unwrapped(text: str, width: int):
     mark = [("› ", STYLES.user)]
     logical = LogicalText(
         wrap([(text, STYLES.text)], width, first=mark, rest=[("  ", STYLES.text)])
@@ -89,7 +89,7 @@ def test_what_was_wrapped_is_copied_as_it_was_written(text: str, width: int):
 
 @given(WORDS, st.integers(4, 40))
 @settings(max_examples=60, deadline=None)
-def test_code_that_was_cut_is_copied_whole(text: str, width: int):
+def test_wrapped_code_is_copied_unwrapped(text: str, width: int):
     line = text.replace("\n", "")
 
     copied = LogicalText(
@@ -101,7 +101,7 @@ def test_code_that_was_cut_is_copied_whole(text: str, width: int):
 
 @given(WORDS, st.integers(2, 20))
 @settings(max_examples=60, deadline=None)
-def test_no_grapheme_is_cut_and_no_line_too_wide(text: str, width: int):
+def test_wrapping_never_splits_grapheme_or_exceeds_width(text: str, width: int):
     flat = text.replace("\n", " ")
     pieces = [(char, STYLES.text) for char in flat]
     graphemes = {flat[a:b] for a, b, _ in split_graphemes(flat)[0]}
@@ -113,7 +113,7 @@ def test_no_grapheme_is_cut_and_no_line_too_wide(text: str, width: int):
 
 @given(st.lists(WORDS, min_size=1, max_size=8), st.lists(st.integers(0, 5), max_size=12))
 @settings(max_examples=60, deadline=None)
-def test_heights_add_up_whatever_is_put_in_and_taken_out(texts: list[str], steps: list[int]):
+def test_layout_height_is_sum_of_rows_after_any_change(texts: list[str], steps: list[int]):
     layout = page_of([NoticeBlock(text) for text in texts])
     for step in steps:
         blocks = [row.block for row in layout.rows]
@@ -136,7 +136,7 @@ def test_heights_add_up_whatever_is_put_in_and_taken_out(texts: list[str], steps
     assert layout.height == sum(row.gap + len(layout.drawn(row).strips) for row in layout.rows)
 
 
-def test_thousands_of_rows_are_found_by_height_and_by_block():
+def test_rows_are_found_by_line_and_by_block():
     blocks = [UserBlock(f"{number}") for number in range(1000)]
     layout = page_of(blocks)
     for number in range(0, 1000, 3):
@@ -153,7 +153,7 @@ def test_thousands_of_rows_are_found_by_height_and_by_block():
     assert lines[layout.top(layout.rows.of(blocks[500])) + 1] == "› 500"
 
 
-def test_another_width_asks_no_block_that_is_out_of_view():
+def test_resize_does_not_measure_blocks_out_of_view():
     layout = page_of([Counting(f"{number}") for number in range(300)])
     layout.settle_end(10)
     Counting.asked = 0
@@ -165,7 +165,7 @@ def test_another_width_asks_no_block_that_is_out_of_view():
 
 @given(st.lists(WORDS.filter(str.strip), min_size=1, max_size=6), st.data())
 @settings(max_examples=60, deadline=None)
-def test_the_text_on_top_is_on_top_after_another_width(texts: list[str], data: st.DataObject):
+def test_position_on_top_is_found_after_resize(texts: list[str], data: st.DataObject):
     layout = page_of([UserBlock(text * 4) for text in texts])
     layout.settle(0, 1_000_000)
     y = data.draw(st.integers(0, layout.height - 1))
@@ -181,7 +181,7 @@ def test_the_text_on_top_is_on_top_after_another_width(texts: list[str], data: s
 
 @given(st.lists(WORDS, min_size=1, max_size=6), st.integers(6, 40), st.integers(6, 40))
 @settings(max_examples=60, deadline=None)
-def test_selected_text_is_the_same_at_every_width(texts: list[str], one: int, other: int):
+def test_selected_text_is_same_at_every_width(texts: list[str], one: int, other: int):
     layout = page_of([UserBlock(text) for text in texts], one)
     before = whole(layout)
     layout.resize(other)
@@ -191,7 +191,7 @@ def test_selected_text_is_the_same_at_every_width(texts: list[str], one: int, ot
     ]
 
 
-def test_a_copy_has_neither_marks_nor_margins_nor_line_numbers():
+def test_copied_text_has_no_markers_margins_or_line_numbers():
     diff = ToolBlock("c", "edit", {"path": "a.py"})
     text = "--- a.py\n+++ a.py\n@@ -1,1 +1,1 @@\n-old\n+" + "new " * 20
     diff.finish("", {"diff": text}, is_error=False, took_ms=0)
@@ -209,7 +209,7 @@ def test_a_copy_has_neither_marks_nor_margins_nor_line_numbers():
     )
 
 
-def test_a_place_in_a_row_that_was_parted_is_found_in_the_part():
+def test_position_in_split_row_is_found_in_new_row():
     layout = page_of([UserBlock("head"), ProseBlock(MarkdownPiece("one\n\ntwo\n\nthree"))])
     row = layout.rows.last
     assert row is not None
@@ -228,7 +228,7 @@ def test_a_place_in_a_row_that_was_parted_is_found_in_the_part():
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_any_two_points_select_what_stands_between_them(seed: int):
+def test_selection_between_two_points_is_substring_of_text(seed: int):
     pick = random.Random(seed)
     texts = [" ".join(f"w{pick.randrange(99)}" for _ in range(20)) for _ in range(6)]
     layout = page_of([UserBlock(text) for text in texts], 24)
@@ -245,7 +245,7 @@ def test_any_two_points_select_what_stands_between_them(seed: int):
     assert selection.text in text
 
 
-def test_a_word_is_a_path_and_a_line_is_all_that_was_wrapped():
+def test_word_selection_takes_path_and_line_selection_whole_wrapped_line():
     layout = page_of([UserBlock("look at src/main.py:12, it is long enough to be wrapped twice")])
     row = layout.rows.first
     assert row is not None

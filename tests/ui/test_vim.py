@@ -172,7 +172,7 @@ CHANGES = [
 
 
 @pytest.mark.parametrize(("before", "keys", "after"), [*MOVES, *CHANGES])
-def test_keys_do_in_normal_mode_what_vim_does(before: str, keys: str, after: str):
+def test_normal_mode_keys_work_like_vim(before: str, keys: str, after: str):
     assert shown(normal(before).press(keys)) == after
 
 
@@ -187,18 +187,18 @@ def test_keys_do_in_normal_mode_what_vim_does(before: str, keys: str, after: str
         ("a|b", "/", ["search_history"]),
     ],
 )
-def test_what_others_have_to_do_is_asked_for(before: str, keys: str, wishes: list[str]):
+def test_keys_outside_editing_return_a_request(before: str, keys: str, wishes: list[str]):
     assert normal(before).press(keys).wishes == wishes
 
 
-def test_writing_is_left_to_others_until_esc():
+def test_insert_mode_leaves_text_keys_to_editor():
     field = Field("", 0)
     assert field.vim.press("x", "", 0) is None
     assert field.press("ab⎋").vim.mode == "normal"
     assert shown(field) == "a|b"
 
 
-def test_esc_in_normal_mode_is_for_others_unless_an_order_was_begun():
+def test_esc_in_normal_mode_is_unhandled_unless_a_command_is_pending():
     field = normal("|ab")
     assert field.press("2d").vim.pending == "2d"
     assert field.vim.press("escape", "ab", 0) is not None
@@ -206,12 +206,12 @@ def test_esc_in_normal_mode_is_for_others_unless_an_order_was_begun():
     assert field.vim.press("escape", "ab", 0) is None
 
 
-def test_a_selection_has_both_ends():
+def test_visual_mode_reports_both_ends_of_selection():
     field = normal("one |two").press("ve")
     assert (field.anchor, field.at, field.vim.mode) == (4, 6, "visual")
 
 
-def test_what_was_deleted_is_told():
+def test_deleted_text_is_reported():
     vim = normal("|one").vim
     found = [vim.press(key, "one two", 0) for key in "dw"][-1]
     assert found is not None
@@ -225,14 +225,16 @@ KEYS = st.text(
 
 
 @given(TEXTS, st.integers(0, 14), KEYS)
-def test_no_keys_lead_out_of_the_text_and_undo_returns_it(text: str, at: int, keys: str):
+def test_random_keys_stay_within_text_and_undo_restores_it(text: str, at: int, keys: str):
     field = Field(text, min(at, len(text)))
     field.press("⎋" + keys + "⎋⎋" + "u" * 80)
     assert (field.text, field.vim.mode) == (text, "normal")
 
 
 @given(TEXTS, st.integers(0, 14), st.sampled_from(["d", "c"]), st.text("hlwbe$0W", max_size=3))
-def test_deleting_takes_one_piece_out_and_tells_which(text: str, at: int, operator: str, keys: str):
+def test_delete_operator_removes_one_piece_and_reports_it(
+    text: str, at: int, operator: str, keys: str
+):
     field = Field(text, min(at, len(text)))
     field.vim.mode = "normal"
     cut, left = "", text

@@ -1,18 +1,29 @@
 """Arguments that are not quite JSON are read if they mean one thing, and refused otherwise."""
 
 import json
-from dirge_py.agent_loop.tool_calls import parse_arguments
-from dirge_py.lib.lenient_json import read_object, read_value, same_json
-from dirge_py.types.events import RepairStats
-from hypothesis import given, settings, strategies as st
-from tests.agent_loop.arguments.json_slips import CUT_OFF, READABLE, UNCLEAR
-from tests.security.sizes import size
-from tests.support.loop_runs import run_loop
-from tests.support.tool_arguments import CHECKED, INTEGER, OperationTool, STRICT, STRING, asking, mended, prepared, shaped
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from dirge_py.agent_loop.tool_calls import parse_arguments
+from dirge_py.lib.lenient_json import read_object, read_value, same_json
+from dirge_py.types.events import RepairStats
+from tests.agent_loop.arguments.json_slips import CUT_OFF, READABLE, UNCLEAR
+from tests.security.sizes import size
+from tests.support.loop_runs import run_loop
+from tests.support.tool_arguments import (
+    CHECKED,
+    INTEGER,
+    STRICT,
+    STRING,
+    OperationTool,
+    asking,
+    mended,
+    prepared,
+    shaped,
+)
 
 ROWS = [
     pytest.param(*row, id=f"{kind}-{n}")
