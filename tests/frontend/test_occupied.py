@@ -39,7 +39,9 @@ async def at_work(
         await front.controller.close()
 
 
-async def test_what_is_typed_before_its_run_enters_that_run(project: ScriptedProject) -> None:
+async def test_prompt_typed_before_run_of_exclusive_owner_enters_that_run(
+    project: ScriptedProject,
+) -> None:
     project.model.will_say("done").will_say("and that")
     async with at_work(project) as (front, worker, _):
         assert front.controller.state == "working"
@@ -55,7 +57,9 @@ async def test_what_is_typed_before_its_run_enters_that_run(project: ScriptedPro
     assert front.given_back == []
 
 
-async def test_what_is_typed_during_its_run_steers_that_run(project: ScriptedProject) -> None:
+async def test_prompt_typed_during_run_of_exclusive_owner_steers_it(
+    project: ScriptedProject,
+) -> None:
     gate = asyncio.Event()
     project.model.will(Reply(text="done", hold=gate.wait)).will_say("and that")
     async with at_work(project) as (front, worker, conversation):
@@ -72,7 +76,9 @@ async def test_what_is_typed_during_its_run_steers_that_run(project: ScriptedPro
     assert project.prompts_of_call(-1)[1].endswith("and the edges")
 
 
-async def test_what_waits_to_the_end_is_sent_then(project: ScriptedProject) -> None:
+async def test_prompt_queued_until_exclusive_owner_ends_is_sent_afterwards(
+    project: ScriptedProject,
+) -> None:
     project.model.will_say("done").will_say("thanks")
     async with at_work(project) as (front, worker, conversation):
         worker.prepared.set()
@@ -86,7 +92,7 @@ async def test_what_waits_to_the_end_is_sent_then(project: ScriptedProject) -> N
     assert front.queue == []
 
 
-async def test_an_interruption_reaches_whoever_prepares_and_gives_back_what_waits(
+async def test_interrupt_stops_exclusive_owner_and_returns_queued_prompts(
     project: ScriptedProject,
 ) -> None:
     async with at_work(project) as (front, worker, _):
@@ -103,7 +109,7 @@ async def test_an_interruption_reaches_whoever_prepares_and_gives_back_what_wait
     assert project.model.seen == []
 
 
-async def test_an_interruption_ends_its_run_and_nothing_is_sent_afterwards(
+async def test_interrupt_ends_run_of_exclusive_owner_and_sends_nothing(
     project: ScriptedProject,
 ) -> None:
     project.model.will(Reply(text="never", hold=asyncio.Event().wait))
@@ -123,7 +129,7 @@ async def test_an_interruption_ends_its_run_and_nothing_is_sent_afterwards(
     assert len(project.model.seen) == 1
 
 
-async def test_its_own_prompt_never_comes_back_to_the_input(project: ScriptedProject) -> None:
+async def test_prompt_of_exclusive_owner_is_not_returned_to_input(project: ScriptedProject) -> None:
     unsent: list[str] = []
     async with at_work(project) as (front, worker, conversation):
 
@@ -141,7 +147,7 @@ async def test_its_own_prompt_never_comes_back_to_the_input(project: ScriptedPro
     assert front.given_back == ["and the edges"]
 
 
-async def test_leaving_waits_until_it_has_put_everything_away(project: ScriptedProject) -> None:
+async def test_close_waits_for_exclusive_owner_to_clean_up(project: ScriptedProject) -> None:
     async with at_work(project) as (front, worker, conversation):
         await front.controller.close()
         assert conversation.exclusive_owner is None

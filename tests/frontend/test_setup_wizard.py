@@ -64,7 +64,7 @@ OWN = ("Choose a provider", "your company")
 DONE = ("Choose a provider", LEAVE)
 
 
-async def test_a_server_of_a_company_is_stored_under_a_name_of_its_own(
+async def test_custom_server_is_stored_under_chosen_name(
     file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CORP_KEY", "sk-corp")
@@ -90,7 +90,7 @@ async def test_a_server_of_a_company_is_stored_under_a_name_of_its_own(
     assert "This replaces the provider work in the settings." in user.shown
 
 
-async def test_a_refused_key_is_asked_for_again_and_nothing_else_is(file: Path) -> None:
+async def test_refused_key_is_asked_again(file: Path) -> None:
     with FakeService([REFUSED, LISTED, ModelReply(text="ok")]) as service:
         user = Answers(
             ("Choose a provider", "Mistral"),
@@ -106,7 +106,7 @@ async def test_a_refused_key_is_asked_for_again_and_nothing_else_is(file: Path) 
     assert (file.parent / "keys" / "mistral").read_text() == "sk-right\n"
 
 
-async def test_where_nobody_answers_or_only_a_website_does_another_address_is_asked_for(
+async def test_unreachable_server_and_web_page_lead_to_another_address(
     file: Path,
 ) -> None:
     page = RawReply(body="<!doctype html><p>Log in", headers={"content-type": "text/html"})
@@ -135,7 +135,7 @@ async def test_where_nobody_answers_or_only_a_website_does_another_address_is_as
     assert f'base_url = "{service.openai_url}"' in file.read_text()
 
 
-async def test_a_key_that_may_list_nothing_can_be_gone_on_with(file: Path) -> None:
+async def test_setup_can_continue_with_key_that_may_not_list_models(file: Path) -> None:
     with FakeService([REFUSED, ModelReply(text="ok")]) as service:
         user = Answers(
             ("Choose a provider", "Mistral"),
@@ -149,7 +149,7 @@ async def test_a_key_that_may_list_nothing_can_be_gone_on_with(file: Path) -> No
     assert "the key that you typed" in "".join(user.shown)
 
 
-async def test_what_failed_is_filled_in_again_from_what_was_typed(file: Path) -> None:
+async def test_failed_setup_is_repeated_with_entered_values(file: Path) -> None:
     down = RawReply(status=503, body="down")
     with FakeService([LISTED, down, LISTED, ModelReply(text="ok")]) as service:
         user = Answers(
@@ -191,14 +191,14 @@ async def test_what_failed_is_filled_in_again_from_what_was_typed(file: Path) ->
         ],
     ],
 )
-async def test_leaving_a_question_leads_back_to_the_list_and_leaving_that_changes_nothing(
+async def test_cancelled_question_returns_to_list_and_cancelled_list_changes_nothing(
     file: Path, questions: list[tuple[str, str | None]]
 ) -> None:
     assert await Answers(*questions, DONE).set_up(file) == "given up"
     assert list(file.parent.iterdir()) == []
 
 
-async def test_leaving_after_a_test_that_failed_leads_back_too(file: Path) -> None:
+async def test_cancel_after_failed_test_request_returns_to_list(file: Path) -> None:
     with FakeService([LISTED, REFUSED]) as service:
         user = Answers(
             ("Choose a provider", "does not answer at http://127.0.0.1:1234"),
@@ -211,7 +211,7 @@ async def test_leaving_after_a_test_that_failed_leads_back_too(file: Path) -> No
     assert not file.exists()
 
 
-async def test_a_server_in_ones_own_network_is_stored_without_encryption_if_that_is_meant(
+async def test_http_server_is_stored_after_explicit_confirmation(
     file: Path,
 ) -> None:
     user = Answers(
@@ -239,6 +239,6 @@ async def test_a_server_in_ones_own_network_is_stored_without_encryption_if_that
         ("", "", "server"),
     ],
 )
-def test_what_is_pasted_becomes_a_base_url_and_a_name(typed: str, url: str, name: str) -> None:
+def test_pasted_address_becomes_base_url_and_name(typed: str, url: str, name: str) -> None:
     assert tidy_url(typed) == url
     assert usual_name(url) == name

@@ -21,7 +21,7 @@ async def working(keys: Keyboard) -> None:
     await keys.tty.tells("● bash: ")
 
 
-async def test_a_line_sent_during_a_run_steers_it(project: ScriptedProject) -> None:
+async def test_line_sent_during_run_steers_it(project: ScriptedProject) -> None:
     tty = long_command(project)
     async with keyboard(tty) as keys:
         await working(keys)
@@ -34,7 +34,7 @@ async def test_a_line_sent_during_a_run_steers_it(project: ScriptedProject) -> N
     assert "Steered in: look at CI first\n" in tty.output
 
 
-async def test_queue_keeps_a_prompt_for_after_the_run(project: ScriptedProject) -> None:
+async def test_queue_command_sends_prompt_after_run(project: ScriptedProject) -> None:
     tty = long_command(project)
     project.model.will_say("Tested.")
     async with keyboard(tty) as keys:
@@ -47,7 +47,7 @@ async def test_queue_keeps_a_prompt_for_after_the_run(project: ScriptedProject) 
     assert tty.output.index("All done.") < tty.output.index("Queued, delivered now: then test it")
 
 
-async def test_what_was_typed_before_a_question_answers_nothing_and_comes_back(
+async def test_text_typed_before_question_answers_nothing_and_stays_draft(
     project: ScriptedProject,
 ) -> None:
     project.model.will_call("bash", command="touch made").will_say("Done.")
@@ -62,7 +62,7 @@ async def test_what_was_typed_before_a_question_answers_nothing_and_comes_back(
     assert not (project.folder / "made").exists()
 
 
-async def test_an_answer_that_comes_at_once_was_not_meant(project: ScriptedProject) -> None:
+async def test_answer_typed_too_soon_is_ignored(project: ScriptedProject) -> None:
     project.model.will_call("bash", command="touch made").will_say("Done.")
     tty = LineDriver(project)
     async with keyboard(tty, guard_s=60.0) as keys:
@@ -77,7 +77,7 @@ async def test_an_answer_that_comes_at_once_was_not_meant(project: ScriptedProje
 @pytest.mark.parametrize(
     "sentence", ["please stop", "yes but not to main", "a", "always look first", "p"]
 )
-async def test_a_sentence_that_was_begun_before_the_question_answers_nothing(
+async def test_sentence_begun_before_question_answers_nothing(
     project: ScriptedProject, sentence: str
 ) -> None:
     project.model.will_call("bash", command="touch made").will_say("Done.")
@@ -95,7 +95,7 @@ async def test_a_sentence_that_was_begun_before_the_question_answers_nothing(
     assert not (project.folder / "made").exists()
 
 
-async def test_a_line_that_is_no_answer_stays_as_a_draft(project: ScriptedProject) -> None:
+async def test_line_that_is_not_an_answer_stays_draft(project: ScriptedProject) -> None:
     project.model.will_call("bash", command="touch made").will_say("Done.")
     tty = LineDriver(project)
     async with keyboard(tty) as keys:
@@ -110,7 +110,7 @@ async def test_a_line_that_is_no_answer_stays_as_a_draft(project: ScriptedProjec
     assert list(tty.conversation.settings.grants) == []
 
 
-async def test_what_is_allowed_for_longer_is_told(project: ScriptedProject) -> None:
+async def test_grant_for_session_is_reported(project: ScriptedProject) -> None:
     project.model.will_call("bash", command="touch made").will_say("Done.")
     tty = LineDriver(project)
     async with keyboard(tty) as keys:
@@ -120,7 +120,7 @@ async def test_what_is_allowed_for_longer_is_told(project: ScriptedProject) -> N
         await tty.tells("Done.")
 
 
-async def test_ctrl_c_at_a_question_denies_it_and_ends_the_run(project: ScriptedProject) -> None:
+async def test_ctrl_c_at_question_denies_call_and_ends_run(project: ScriptedProject) -> None:
     project.model.will_call("bash", command="touch made").will_say("Never said.")
     tty = LineDriver(project)
     async with keyboard(tty) as keys:
@@ -158,7 +158,7 @@ async def test_ctrl_d_on_an_empty_line_quits(project: ScriptedProject) -> None:
         assert keys.ended.result() == 0
 
 
-async def test_alt_enter_makes_a_prompt_of_two_lines(project: ScriptedProject) -> None:
+async def test_alt_enter_inserts_newline(project: ScriptedProject) -> None:
     project.model.will_say("Read.")
     tty = LineDriver(project)
     async with keyboard(tty) as keys:
@@ -184,7 +184,7 @@ async def test_tab_completes_commands_and_files(project: ScriptedProject) -> Non
         await tty.until(lambda: tty.repl.source.draft == "read @notes.txt")
 
 
-async def test_what_stands_in_the_line_at_the_end_is_there_at_the_next_start(
+async def test_draft_is_restored_at_next_start(
     project: ScriptedProject,
 ) -> None:
     project.model.will_say("Yes.")
@@ -202,7 +202,7 @@ async def test_what_stands_in_the_line_at_the_end_is_there_at_the_next_start(
         assert "> well?\nYes.\n" in later.output
 
 
-async def test_up_brings_back_the_prompts_of_the_project_and_no_answers(
+async def test_up_recalls_prompts_of_project_but_no_answers(
     project: ScriptedProject,
 ) -> None:
     project.model.will_call("bash", command="touch made").will_say("Done.")
@@ -219,7 +219,7 @@ async def test_up_brings_back_the_prompts_of_the_project_and_no_answers(
         await later.until(lambda: later.repl.source.draft == "make it")
 
 
-async def test_a_session_in_use_can_be_gone_on_with_as_a_copy(project: ScriptedProject) -> None:
+async def test_busy_session_can_be_opened_as_copy(project: ScriptedProject) -> None:
     project.model.will_say("because of the linker").will_say("Now this.")
     async with project.open() as other:
         await other.send("why does the build fail?")
@@ -233,7 +233,7 @@ async def test_a_session_in_use_can_be_gone_on_with_as_a_copy(project: ScriptedP
             assert tty.conversation.session_id != other.session_id
 
 
-async def test_a_run_that_was_cut_off_is_asked_about(project: ScriptedProject) -> None:
+async def test_interrupted_run_is_asked_about_on_resume(project: ScriptedProject) -> None:
     project.model.will_call("bash", command="echo ran >> ran.txt").will_say("never said")
     first = LineDriver(project, mode="yolo")
     async with keyboard(first) as keys:
@@ -252,16 +252,16 @@ async def test_a_run_that_was_cut_off_is_asked_about(project: ScriptedProject) -
 
 
 @pytest.mark.parametrize("answer", ["yes", "no"])
-async def test_what_a_project_brings_along_is_asked_about_first(
+async def test_project_trust_is_asked_before_session_opens(
     project: ScriptedProject, answer: str
 ) -> None:
-    door = TrustedFolder()
+    folder = TrustedFolder()
     tty = LineDriver(project)
-    async with keyboard(tty, project=lambda: door) as keys:
+    async with keyboard(tty, project=lambda: folder) as keys:
         await keys.answer("trust this project?", answer)
         await tty.until(lambda: tty.opened)
 
-    assert door.answers == [answer == "yes"]
+    assert folder.answers == [answer == "yes"]
     assert ".dirge/config.toml: settings, 12 bytes, 0123456789ab, new" in tty.output
 
 
@@ -283,7 +283,7 @@ class TrustedFolder:
         self.answers.append(is_trusted)
 
 
-async def test_step_takes_one_turn_and_waits_for_the_next(project: ScriptedProject) -> None:
+async def test_step_runs_one_turn_and_waits(project: ScriptedProject) -> None:
     project.model.will_call("ls", path=".").will_say("All done.")
     tty = LineDriver(project)
     async with keyboard(tty) as keys:

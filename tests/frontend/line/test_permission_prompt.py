@@ -27,7 +27,7 @@ def request(**more: object) -> PermissionRequest:
     return PermissionRequest(**(facts | more))  # type: ignore[arg-type]
 
 
-def test_a_question_shows_the_call_why_it_asks_and_what_would_be_stored() -> None:
+def test_permission_prompt_shows_call_reason_and_rules_to_store() -> None:
     assert list(PermissionPrompt(request()).lines(" 1 of 2")) == [
         "Question 1 of 2: allow bash?, in /shop",
         "  | git push",
@@ -40,7 +40,7 @@ def test_a_question_shows_the_call_why_it_asks_and_what_would_be_stored() -> Non
     ]
 
 
-def test_the_wider_rule_is_shown_before_it_is_stored() -> None:
+def test_wider_rule_is_shown_before_it_is_stored() -> None:
     asked = PermissionPrompt(request())
 
     assert asked.read("w") == "wider"
@@ -49,12 +49,12 @@ def test_the_wider_rule_is_shown_before_it_is_stored() -> None:
     assert asked.read("a") == PermissionAnswer(effect="allow", remember="session", is_wide=True)
 
 
-def test_a_rule_that_cannot_be_stored_is_no_answer() -> None:
+def test_rule_choices_are_no_answer_without_a_grant() -> None:
     asked = PermissionPrompt(request(grant=(), wider=()))
     assert [asked.read(word) for word in ("a", "always", "w")] == [None, None, None]
 
 
-def test_a_change_is_shown_whole_also_where_its_preview_was_shortened() -> None:
+def test_diff_is_shown_in_full_even_if_preview_was_shortened() -> None:
     change = FileChange(path="/shop/a.txt", before="one\ntwo\n", after="one\n2\nlast")
     preview = Preview(kind="diff", text="…", path="/shop/a.txt", changes=(change,))
 
@@ -71,14 +71,14 @@ def test_a_change_is_shown_whole_also_where_its_preview_was_shortened() -> None:
 
 
 @given(st.text())
-def test_only_a_word_that_was_offered_allows(line: str) -> None:
+def test_only_offered_words_allow_a_call(line: str) -> None:
     answer = PermissionPrompt(request()).read(line)
     allows = isinstance(answer, PermissionAnswer) and answer.effect == "allow"
     assert allows == (line.strip().lower() in ("y", "yes", "a", "always"))
 
 
 @given(st.text(alphabet=st.sampled_from("ab \t\n\r\x1b[2J\x9b\u202e\u200b\xa0é")))
-def test_nothing_in_a_call_is_obeyed_hidden_or_taken_for_a_line_of_ours(text: str) -> None:
+def test_text_of_call_cannot_imitate_prompt_or_hide_characters(text: str) -> None:
     asked = PermissionPrompt(request(preview=Preview(kind="command", text=text), tool_name=text))
 
     lines = list(asked.lines())

@@ -16,7 +16,7 @@ from tests.support.project import ScriptedProject
 from tests.ui.test_plan_on_screen import plans
 
 
-async def test_a_plan_is_decided_on_carried_out_and_told_again(project: ScriptedProject) -> None:
+async def test_plan_is_accepted_run_and_printed_again_on_resume(project: ScriptedProject) -> None:
     plans(project)
     tty = LineDriver(project, mode="accept")
     assert await play(tty, "/plan Count the items.\n1\n") == 0
@@ -43,7 +43,7 @@ async def test_a_plan_is_decided_on_carried_out_and_told_again(project: Scripted
     assert again.output.index("implement ended") < again.output.index("> Count the items.")
 
 
-def test_a_denial_is_told_once_and_escape_codes_are_only_text() -> None:
+def test_denial_in_fork_is_printed_once_and_escape_codes_are_stripped() -> None:
     pieces: list[str] = []
     lines = LineRenderer(LineWriter(pieces.append), show_thinking=False)
     evil = "x\x1b]0;owned\x07y"

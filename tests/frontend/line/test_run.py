@@ -34,7 +34,7 @@ def project(home: Path) -> Path:
     return home / "shop"
 
 
-def test_a_dumb_terminal_gets_lines_and_nothing_that_moves_its_cursor(project: Path) -> None:
+def test_dumb_terminal_gets_lines_without_escape_codes(project: Path) -> None:
     terminal = Terminal(cwd=project, owns_it=True, TERM="dumb", DIRGE_MODEL="s/m")
     terminal.read_until("> ")
     terminal.press("make it\nhalf a thou")
@@ -49,7 +49,9 @@ def test_a_dumb_terminal_gets_lines_and_nothing_that_moves_its_cursor(project: P
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_ends_it_in_good_order(project: Path, number: signal.Signals) -> None:
+def test_signal_ends_line_mode_with_exit_code_and_resume_hint(
+    project: Path, number: signal.Signals
+) -> None:
     terminal = Terminal(("-m", "dirge_py", "--line"), cwd=project, DIRGE_MODEL="s/m")
     terminal.read_until("/help lists")
     terminal.press("make it\r")
@@ -61,14 +63,14 @@ def test_a_signal_ends_it_in_good_order(project: Path, number: signal.Signals) -
     assert b"To come back: dirge --line -r " in terminal.output
 
 
-def test_a_terminal_that_goes_away_ends_it(project: Path) -> None:
+def test_closed_terminal_ends_line_mode(project: Path) -> None:
     terminal = Terminal(("-m", "dirge_py", "--line"), cwd=project, DIRGE_MODEL="s/m")
     terminal.read_until("/help lists")
     assert terminal.vanish() < 5
     assert terminal.child.returncode == 129
 
 
-def test_without_a_provider_it_says_how_to_set_one_up(home: Path) -> None:
+def test_line_mode_without_provider_names_config_init(home: Path) -> None:
     terminal = Terminal(
         ("-m", "dirge_py", "--line"),
         cwd=home,
@@ -82,7 +84,7 @@ def test_without_a_provider_it_says_how_to_set_one_up(home: Path) -> None:
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no full disk here")
-def test_a_script_ends_where_nothing_can_be_written(project: Path) -> None:
+def test_script_fails_when_stdout_cannot_be_written(project: Path) -> None:
     with open("/dev/full", "wb") as full:
         result = subprocess.run(
             [sys.executable, "-m", "dirge_py", "--line", "-m", "s/m"],
@@ -99,12 +101,12 @@ def test_a_script_ends_where_nothing_can_be_written(project: Path) -> None:
     assert not (project / "made").exists()
 
 
-def test_a_script_loads_neither_a_screen_nor_a_line_editor(scripted: Path) -> None:
+def test_script_imports_no_screen_or_line_editor(scripted: Path) -> None:
     modules = loaded(scripted, "--line", "read the note")
     assert modules.isdisjoint({"textual", "rich", "prompt_toolkit", "watchfiles"})
 
 
-def test_the_line_editor_loads_no_screen(tmp_path: Path) -> None:
+def test_line_editor_imports_no_screen(tmp_path: Path) -> None:
     code = (
         "import sys, dirge_py.frontend.line.editor;"
         "sys.exit(bool({'textual', 'rich'} & {*sys.modules}))"
@@ -121,7 +123,7 @@ class TestInTmux:
         yield tmux
         tmux.close()
 
-    def test_what_is_typed_stays_below_what_is_told(self, tmux: Tmux) -> None:
+    def test_draft_stays_below_output(self, tmux: Tmux) -> None:
         tmux.enter(f"clear; PYTHONPATH={ROOT} {sys.executable} -m dirge_py --line -m s/m")
         tmux.sees("/help lists")
         tmux.enter("make it")

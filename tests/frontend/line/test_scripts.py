@@ -11,7 +11,7 @@ def sent(tty: LineDriver) -> list[str]:
     return [m.text for m in tty.conversation.messages if isinstance(m, UserMessage)]
 
 
-async def test_each_line_is_a_prompt_sent_when_the_one_before_is_done(
+async def test_each_script_line_is_sent_after_previous_run(
     project: ScriptedProject,
 ) -> None:
     project.model.will_say("One.").will_say("Two.")
@@ -34,7 +34,7 @@ async def test_each_line_is_a_prompt_sent_when_the_one_before_is_done(
     ],
     ids=["yes", "no", "the-end", "another-prompt"],
 )
-async def test_a_question_is_answered_by_the_next_line_or_denied(
+async def test_question_is_answered_by_next_line_or_denied(
     project: ScriptedProject, script: str, ran: bool
 ) -> None:
     project.model.will_call("bash", command="touch made").will_say("Done.").will_say("Resting.")
@@ -47,7 +47,7 @@ async def test_a_question_is_answered_by_the_next_line_or_denied(
     assert "storing execute:touch made\n" in tty.output
 
 
-async def test_the_words_of_a_no_reach_the_model(project: ScriptedProject) -> None:
+async def test_comment_of_denial_reaches_model(project: ScriptedProject) -> None:
     project.model.will_call("bash", command="touch made").will_say("Fine.")
 
     tty = LineDriver(project)
@@ -57,7 +57,7 @@ async def test_the_words_of_a_no_reach_the_model(project: ScriptedProject) -> No
     assert "too early" in result.text
 
 
-async def test_a_line_that_is_no_answer_is_the_next_prompt(project: ScriptedProject) -> None:
+async def test_line_that_is_not_an_answer_becomes_next_prompt(project: ScriptedProject) -> None:
     project.model.will_call("bash", command="touch made").will_say("Done.").will_say("Resting.")
     tty = LineDriver(project)
 
@@ -66,7 +66,7 @@ async def test_a_line_that_is_no_answer_is_the_next_prompt(project: ScriptedProj
     assert sent(tty) == ["make it", "and then rest"]
 
 
-async def test_always_stores_the_rule_that_was_shown(project: ScriptedProject) -> None:
+async def test_session_grant_stores_shown_rule(project: ScriptedProject) -> None:
     project.model.will_call("bash", command="touch made").will_say("Done.")
     project.model.will_call("bash", command="touch made").will_say("Again.")
     tty = LineDriver(project)
@@ -77,7 +77,9 @@ async def test_always_stores_the_rule_that_was_shown(project: ScriptedProject) -
     assert tty.output.count("Question:") == 1
 
 
-async def test_commands_show_what_they_say_and_pick_by_number(project: ScriptedProject) -> None:
+async def test_command_output_is_printed_and_choices_are_picked_by_number(
+    project: ScriptedProject,
+) -> None:
     tty = LineDriver(project)
 
     await play(tty, "/mode\n4\n/mode nonsense\n")
@@ -86,7 +88,7 @@ async def test_commands_show_what_they_say_and_pick_by_number(project: ScriptedP
     assert "Error:" in tty.output
 
 
-async def test_a_script_whose_last_run_failed_exits_with_1(project: ScriptedProject) -> None:
+async def test_failed_last_run_gives_exit_code_1(project: ScriptedProject) -> None:
     project.model.will_fail("the key is wrong")
     tty = LineDriver(project)
 
@@ -94,7 +96,7 @@ async def test_a_script_whose_last_run_failed_exits_with_1(project: ScriptedProj
     assert "the key is wrong" in tty.output
 
 
-async def test_quit_ends_a_script_before_its_end(project: ScriptedProject) -> None:
+async def test_quit_ends_script_early(project: ScriptedProject) -> None:
     tty = LineDriver(project)
 
     assert await play(tty, "/quit\nnever sent\n") == 0

@@ -58,7 +58,7 @@ def results(product: Product) -> list[tuple[str, str]]:
     return [(m["tool_call_id"], m["content"]) for m in product.sent() if m["role"] == "tool"]
 
 
-def told_calls(product: Product, type_name: str) -> list[Any]:
+def record_data(product: Product, type_name: str) -> list[Any]:
     records = read_journal(product.journals[0]).records
     return [record.data for record in records if record.type == type_name]
 
@@ -72,7 +72,7 @@ def turn(product: Product, *words: str, **options: Any) -> ProcessResult:
 # -- turns
 
 
-def test_a56_three_processes_take_a_turn_each(product: Product) -> None:
+def test_a56_each_process_takes_one_turn(product: Product) -> None:
     product.will(LOOK, LOOK, DONE)
 
     first, second, third = (turn(product, *words) for words in (("--input", "look around"), (), ()))
@@ -91,7 +91,7 @@ def test_a56_three_processes_take_a_turn_each(product: Product) -> None:
     assert roles == ["user", "assistant", "tool", "assistant", "tool"]
 
 
-def test_a56_a_session_in_use_is_busy_and_stays_as_it_is(product: Product) -> None:
+def test_a56_session_in_use_is_busy_and_unchanged(product: Product) -> None:
     gate = threading.Event()
     product.will(HeldReply(reply=DONE, gate=gate))
     first = product.start("turn", "--session", "s", "go")
@@ -109,7 +109,7 @@ def test_a56_a_session_in_use_is_busy_and_stays_as_it_is(product: Product) -> No
     assert len(product.service.requests) == 1
 
 
-def test_a_prompt_of_a_turn_comes_from_words_stdin_or_input(product: Product) -> None:
+def test_prompt_of_turn_comes_from_arguments_stdin_or_input_flag(product: Product) -> None:
     product.will(DONE, DONE, DONE)
 
     product.run("turn", "--session", "s", "from", "words")
@@ -120,7 +120,7 @@ def test_a_prompt_of_a_turn_comes_from_words_stdin_or_input(product: Product) ->
     assert prompts == ["from words", "from stdin", "from input"]
 
 
-def test_the_input_of_a_turn_runs_no_command(product: Product) -> None:
+def test_input_of_turn_runs_no_slash_command(product: Product) -> None:
     product.will(DONE)
 
     product.run("turn", "--session", "s", "--input", "/why bash ls")
@@ -128,7 +128,7 @@ def test_the_input_of_a_turn_runs_no_command(product: Product) -> None:
     assert product.sent()[-1]["content"] == "/why bash ls"
 
 
-def test_turns_are_counted_from_each_prompt(product: Product) -> None:
+def test_turn_count_restarts_with_each_prompt(product: Product) -> None:
     product.will(LOOK, DONE, LOOK)
     turn(product, "--input", "one")
     turn(product)
@@ -139,9 +139,7 @@ def test_turns_are_counted_from_each_prompt(product: Product) -> None:
 
 
 @pytest.mark.parametrize("session", ["nothing said", "answered", "waiting"])
-def test_without_a_prompt_there_has_to_be_something_to_go_on_from(
-    product: Product, session: str
-) -> None:
+def test_turn_without_prompt_needs_an_unfinished_run(product: Product, session: str) -> None:
     if session == "answered":
         product.will(DONE)
         turn(product, "--input", "x")
@@ -163,14 +161,14 @@ def test_without_a_prompt_there_has_to_be_something_to_go_on_from(
     assert len(product.service.requests) == asked
 
 
-def test_a_limit_ends_a_turn_as_it_ends_a_run(product: Product) -> None:
+def test_limit_of_turn_has_same_exit_code_as_limit_of_run(product: Product) -> None:
     product.will(LOOK, LOOK)
 
     assert turn(product, "--input", "x", "--max-tokens", "50").exit_code == 54
     assert turn(product, "--max-turns", "1").exit_code == 53
 
 
-def test_a_turn_that_fails_says_so_and_can_be_taken_again(product: Product) -> None:
+def test_failed_turn_can_be_repeated(product: Product) -> None:
     product.will(LOOK)
     assert turn(product, "--input", "x").exit_code == 10
     assert turn(product).exit_code == 1
@@ -196,7 +194,7 @@ def test_a_turn_that_fails_says_so_and_can_be_taken_again(product: Product) -> N
         ("resume", "file", "--confirm", "--session", "s"),
     ],
 )
-def test_what_neither_command_takes_is_wrong_usage(
+def test_invalid_arguments_of_turn_and_resume_are_usage_errors(
     product: Product, words: tuple[str, ...]
 ) -> None:
     product.file("file", "{}")
@@ -212,12 +210,14 @@ def test_what_neither_command_takes_is_wrong_usage(
     "prompt",
     [("turn",), ("turn", "the", "page"), ("resume", "the", "work"), ("resume", "note.md", "?")],
 )
-def test_words_that_are_not_theirs_are_a_prompt(product: Product, prompt: tuple[str, ...]) -> None:
+def test_words_that_do_not_fit_turn_or_resume_are_a_prompt(
+    product: Product, prompt: tuple[str, ...]
+) -> None:
     assert "the terminal UI needs a terminal" in product.run(*prompt).stderr
 
 
 @pytest.mark.parametrize("name", ["turn", "resume"])
-def test_each_command_explains_itself(product: Product, name: str) -> None:
+def test_turn_and_resume_have_help(product: Product, name: str) -> None:
     ended = product.run_forked(name, "--help")
 
     assert (ended.exit_code, ended.stderr) == (0, "")
@@ -228,7 +228,7 @@ def test_each_command_explains_itself(product: Product, name: str) -> None:
 # -- decisions
 
 
-def test_a57_a_deferred_question_leaves_all_that_is_needed_to_decide(notes: Product) -> None:
+def test_a57_deferred_call_writes_continuation_file_for_decision(notes: Product) -> None:
     paused = pause(notes)
 
     result = paused.json
@@ -245,11 +245,11 @@ def test_a57_a_deferred_question_leaves_all_that_is_needed_to_decide(notes: Prod
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     stored = json.loads(file.read_text())
     assert (stored["awaiting"], stored["completed"]) == ("call_1", ["call_0"])
-    assert [call["name"] for call in told_calls(notes, "tool_started")] == ["read"]
+    assert [call["name"] for call in record_data(notes, "tool_started")] == ["read"]
     assert commands_run(notes) == []
 
 
-def test_a58_a_confirmed_call_runs_once_and_the_run_goes_on(notes: Product) -> None:
+def test_a58_confirmed_call_runs_once_and_run_continues(notes: Product) -> None:
     file = pause(notes).json["continuation"]
     notes.will(DONE)
 
@@ -258,13 +258,13 @@ def test_a58_a_confirmed_call_runs_once_and_the_run_goes_on(notes: Product) -> N
     assert (resumed.exit_code, resumed.json["result"]) == (0, "done")
     assert commands_run(notes) == ["ran"]
     assert [call_id for call_id, _ in results(notes)] == ["call_0", "call_1", "call_2"]
-    assert [call["call_id"] for call in told_calls(notes, "tool_started")] == [
+    assert [call["call_id"] for call in record_data(notes, "tool_started")] == [
         *("call_0", "call_1"),
         "call_2",
     ]
 
 
-def test_a58_the_turn_of_the_decided_call_ends_once(notes: Product) -> None:
+def test_a58_turn_of_decided_call_ends_once(notes: Product) -> None:
     file = pause(notes).json["continuation"]
     notes.will(DONE)
 
@@ -279,7 +279,7 @@ def test_a58_the_turn_of_the_decided_call_ends_once(notes: Product) -> None:
     assert resumed.lines[-1]["type"] == "result"
 
 
-def test_a58_a_rejected_call_is_answered_and_the_run_goes_on(notes: Product) -> None:
+def test_a58_rejected_call_gets_result_and_run_continues(notes: Product) -> None:
     file = pause(notes).json["continuation"]
     notes.will(DONE)
 
@@ -292,7 +292,7 @@ def test_a58_a_rejected_call_is_answered_and_the_run_goes_on(notes: Product) -> 
     assert [d["reason"] for d in resumed.json["permission_denials"]] == ["too risky"]
 
 
-def test_a_confirmed_call_does_not_run_a_script_that_was_changed_since(notes: Product) -> None:
+def test_confirmed_call_does_not_run_script_changed_since(notes: Product) -> None:
     notes.file("b.sh", "echo benign >> ran.txt\n")
     file = pause(notes, ModelReply(calls=[("bash", {"command": "bash b.sh"})])).json["continuation"]
     notes.file("b.sh", "echo EVIL >> ran.txt\n")
@@ -306,7 +306,7 @@ def test_a_confirmed_call_does_not_run_a_script_that_was_changed_since(notes: Pr
     assert "`b.sh` was changed" in resumed.json["permission_denials"][0]["reason"]
 
 
-def test_a_confirmed_call_runs_a_script_that_is_as_it_was(notes: Product) -> None:
+def test_confirmed_call_runs_unchanged_script(notes: Product) -> None:
     notes.file("b.sh", "echo benign >> ran.txt\n")
     file = pause(notes, ModelReply(calls=[("bash", {"command": "bash b.sh"})])).json["continuation"]
     notes.file("b.sh", "echo benign >> ran.txt\n")
@@ -317,7 +317,7 @@ def test_a_confirmed_call_runs_a_script_that_is_as_it_was(notes: Product) -> Non
 
 
 @pytest.mark.parametrize("member", ["title", "description", "cwd"])
-def test_a_file_that_shows_something_else_is_refused(notes: Product, member: str) -> None:
+def test_tampered_continuation_file_is_refused(notes: Product, member: str) -> None:
     file = Path(pause(notes).json["continuation"])
     stored = json.loads(file.read_text())
     (stored["calls"][1] if member == "title" else stored)[member] = "git status"
@@ -330,7 +330,7 @@ def test_a_file_that_shows_something_else_is_refused(notes: Product, member: str
     assert commands_run(notes) == []
 
 
-def test_a59_a_deny_rule_that_was_added_meanwhile_wins(notes: Product) -> None:
+def test_a59_deny_rule_added_later_overrides_confirmation(notes: Product) -> None:
     file = pause(notes).json["continuation"]
     notes.will(DONE)
 
@@ -341,7 +341,7 @@ def test_a59_a_deny_rule_that_was_added_meanwhile_wins(notes: Product) -> None:
     assert "Permission denied" in dict(results(notes))["call_1"]
 
 
-def test_a60_a_continuation_can_be_used_once(notes: Product) -> None:
+def test_a60_continuation_can_be_used_only_once(notes: Product) -> None:
     file = pause(notes).json["continuation"]
     notes.will(DONE)
     resume(notes, file, "--confirm")
@@ -354,7 +354,7 @@ def test_a60_a_continuation_can_be_used_once(notes: Product) -> None:
     assert len(notes.service.requests) == 2
 
 
-def test_a60_a_session_that_went_on_is_not_resumed(notes: Product) -> None:
+def test_a60_continuation_of_advanced_session_is_stale(notes: Product) -> None:
     file = pause(notes).json["continuation"]
     notes.will(DONE)
     notes.ask("-c", "never mind")
@@ -364,11 +364,11 @@ def test_a60_a_session_that_went_on_is_not_resumed(notes: Product) -> None:
     assert stale.exit_code == 1
     assert "stale" in stale.json["error"]["message"]
     assert commands_run(notes) == []
-    told = dict(results(notes))["call_1"]
-    assert told.startswith("Not run: it waited for a decision that never came.")
+    tool_result = dict(results(notes))["call_1"]
+    assert tool_result.startswith("Not run: it waited for a decision that never came.")
 
 
-def test_a60_a_continuation_says_why_it_cannot_be_used(notes: Product) -> None:
+def test_a60_unusable_continuation_explains_reason(notes: Product) -> None:
     file = Path(pause(notes).json["continuation"])
     stored = json.loads(file.read_text())
     before = notes.journals[0].read_bytes()
@@ -396,7 +396,7 @@ def test_a60_a_continuation_says_why_it_cannot_be_used(notes: Product) -> None:
     assert commands_run(notes) == []
 
 
-def test_a_continuation_is_found_from_where_the_command_was_typed(notes: Product) -> None:
+def test_continuation_path_is_relative_to_start_folder(notes: Product) -> None:
     file = Path(pause(notes).json["continuation"])
     notes.will(DONE)
     elsewhere = notes.base / "elsewhere"
@@ -408,7 +408,7 @@ def test_a_continuation_is_found_from_where_the_command_was_typed(notes: Product
     assert (resumed.exit_code, commands_run(notes)) == (0, ["ran"])
 
 
-def test_a61_a_batch_with_two_questions_pauses_again(notes: Product) -> None:
+def test_a61_batch_with_two_questions_pauses_twice(notes: Product) -> None:
     first = pause(notes, TWO_ASKS).json["continuation"]
 
     paused = resume(notes, first, "--confirm")
@@ -429,7 +429,7 @@ def test_a61_a_batch_with_two_questions_pauses_again(notes: Product) -> None:
     assert [call_id for call_id, _ in results(notes)] == ["call_0", "call_1", "call_2"]
 
 
-def test_what_else_would_ask_can_be_denied_on_resuming(notes: Product) -> None:
+def test_later_questions_can_be_denied_on_resume(notes: Product) -> None:
     file = pause(notes, TWO_ASKS).json["continuation"]
     notes.will(DONE)
 
@@ -438,7 +438,7 @@ def test_what_else_would_ask_can_be_denied_on_resuming(notes: Product) -> None:
     assert (resumed.exit_code, commands_run(notes)) == (0, ["one"])
 
 
-def test_a_run_that_waits_in_text_mode_says_how_to_decide(notes: Product) -> None:
+def test_deferred_run_in_text_mode_prints_resume_command(notes: Product) -> None:
     notes.will(BATCH)
 
     paused = notes.run("-p", "--on-ask", "defer", "go")
@@ -448,7 +448,7 @@ def test_a_run_that_waits_in_text_mode_says_how_to_decide(notes: Product) -> Non
     assert f"dirge resume {file} --confirm" in paused.stderr
 
 
-def test_without_a_session_nothing_can_be_decided_later(notes: Product) -> None:
+def test_deferred_call_without_session_has_no_continuation(notes: Product) -> None:
     notes.will(BATCH)
 
     paused = notes.ask("--no-session", "--on-ask", "defer", "go")
@@ -458,14 +458,14 @@ def test_without_a_session_nothing_can_be_decided_later(notes: Product) -> None:
     assert not notes.state_dir.exists()
 
 
-def test_a_key_is_in_no_continuation(notes: Product) -> None:
+def test_continuation_contains_no_api_key(notes: Product) -> None:
     key = notes.environment["FAKE_KEY"]
     paused = pause(notes, ModelReply(calls=[("bash", {"command": f"make {key}"})]))
 
     assert key not in Path(paused.json["continuation"]).read_text()
 
 
-def test_a_decision_is_refused_while_another_process_has_the_session(notes: Product) -> None:
+def test_resume_is_refused_while_another_process_uses_session(notes: Product) -> None:
     file = pause(notes).json["continuation"]
     gate = threading.Event()
     notes.will(HeldReply(reply=DONE, gate=gate))

@@ -19,13 +19,13 @@ def result_text(product: Product, command: str, **more: object) -> str:
     return str(product.sent()[-1]["content"])
 
 
-def test_a_command_that_wants_a_terminal_gets_none(product: Product) -> None:
+def test_command_gets_no_terminal(product: Product) -> None:
     text = result_text(product, "read -p 'name? ' name </dev/tty; echo got $name; read x; echo end")
 
     assert "end" in text
 
 
-def test_ten_megabytes_of_output_are_cut_and_kept(product: Product) -> None:
+def test_output_of_ten_megabytes_is_truncated_and_stored(product: Product) -> None:
     text = result_text(product, "yes 0123456789abcde | head -c 10000000; echo last line")
 
     assert len(text) < 100_000
@@ -34,13 +34,13 @@ def test_ten_megabytes_of_output_are_cut_and_kept(product: Product) -> None:
     assert kept.stat().st_size > 9_000_000
 
 
-def test_a_process_in_the_background_does_not_hold_it_up(product: Product) -> None:
+def test_background_process_does_not_delay_exit_and_is_killed(product: Product) -> None:
     result_text(product, "sleep 600 & echo $! > pid; echo started")
 
     assert not is_alive(int((product.project / "pid").read_text()))
 
 
-def test_a_process_that_left_its_session_is_found(product: Product) -> None:
+def test_process_in_new_session_is_killed_at_exit(product: Product) -> None:
     result_text(
         product, "setsid bash -c 'echo $$ > pid; sleep 600' & until [ -s pid ]; do sleep 0.01; done"
     )
@@ -48,7 +48,7 @@ def test_a_process_that_left_its_session_is_found(product: Product) -> None:
     assert not is_alive(int((product.project / "pid").read_text()))
 
 
-def test_a_command_that_ignores_polite_signals_is_killed(product: Product) -> None:
+def test_command_ignoring_signals_is_killed_after_timeout(product: Product) -> None:
     text = result_text(
         product, "trap '' TERM INT HUP; echo $$ > pid; while :; do sleep 600; done", timeout=1
     )
@@ -57,7 +57,7 @@ def test_a_command_that_ignores_polite_signals_is_killed(product: Product) -> No
     assert not is_alive(int((product.project / "pid").read_text()))
 
 
-def test_commands_do_not_see_the_key(product: Product) -> None:
+def test_commands_do_not_get_api_key_in_environment(product: Product) -> None:
     text = result_text(product, "env; cat /proc/$PPID/environ | tr '\\0' '\\n' | wc -l")
 
     assert "FAKE_KEY" not in text

@@ -8,7 +8,7 @@ from tests.support.product import Product
 LOOK = ModelReply(calls=[("ls", {})])
 
 
-def test_a47_a_run_that_had_its_turns_is_carried_on_without_a_prompt(product: Product) -> None:
+def test_a47_run_stopped_by_max_turns_continues_without_prompt(product: Product) -> None:
     product.will(LOOK, ModelReply(text="All done."))
     stopped = product.run("-p", "--max-turns", "1", "look around")
     result = product.ask("-c", "/continue")
@@ -22,7 +22,7 @@ def test_a47_a_run_that_had_its_turns_is_carried_on_without_a_prompt(product: Pr
     assert product.sent()[-1] == {"role": "user", "content": "Go on."}
 
 
-def test_the_end_of_the_turns_is_told_once_with_the_way_on(product: Product) -> None:
+def test_turn_limit_message_is_printed_once_with_continue_hint(product: Product) -> None:
     product.will(LOOK)
     result = product.run("-p", "--max-turns", "1", "look around")
 
@@ -33,7 +33,7 @@ def test_the_end_of_the_turns_is_told_once_with_the_way_on(product: Product) -> 
     assert result.stdout == "I had to stop here, after 1 turn: the task may be unfinished.\n"
 
 
-def test_a_passed_limit_is_told_once(product: Product) -> None:
+def test_token_limit_message_is_printed_once_with_continue_hint(product: Product) -> None:
     product.will(ModelReply(calls=[("ls", {})], usage=(90, 11, 0, 0)))
     result = product.run("-p", "--max-tokens", "100", "look around")
 
@@ -43,7 +43,7 @@ def test_a_passed_limit_is_told_once(product: Product) -> None:
     )
 
 
-def test_a_session_limit_warns_on_stderr_and_stops_a_later_start(product: Product) -> None:
+def test_session_limit_warns_and_stops_later_run(product: Product) -> None:
     product.configure("[limits]\nsession_tokens = 100\n")
     product.will(
         ModelReply(text="Once.", usage=(80, 10, 0, 0)),
@@ -58,7 +58,9 @@ def test_a_session_limit_warns_on_stderr_and_stops_a_later_start(product: Produc
     assert "session total token limit exceeded: 101 > 100" in second.stderr
 
 
-def test_a44_a_batch_over_the_limit_does_not_run_and_the_next_run_goes_on(product: Product) -> None:
+def test_a44_batch_over_tool_call_limit_does_not_run_and_next_run_continues(
+    product: Product,
+) -> None:
     product.configure("[limits]\ntool_calls = 3\n")
     product.will(
         ModelReply(calls=[("ls", {}), ("ls", {"path": "."})]),
@@ -75,7 +77,7 @@ def test_a44_a_batch_over_the_limit_does_not_run_and_the_next_run_goes_on(produc
 
 
 @pytest.mark.parametrize("output", ["text", "json"])
-def test_after_a_whole_answer_there_is_nothing_to_carry_on(product: Product, output: str) -> None:
+def test_continue_after_complete_answer_fails(product: Product, output: str) -> None:
     product.will(ModelReply(text="Whole."))
     product.run("-p", "hello")
     result = product.run("-c", "-p", "--output-format", output, "/continue")
@@ -84,7 +86,7 @@ def test_after_a_whole_answer_there_is_nothing_to_carry_on(product: Product, out
     assert "the last answer is complete" in result.stderr + result.stdout
 
 
-def test_after_an_error_the_same_question_is_asked_again(product: Product) -> None:
+def test_continue_after_error_repeats_request(product: Product) -> None:
     product.will(
         RawReply(status=400, body='{"error":{"message":"odd"}}'), ModelReply(text="Better.")
     )
@@ -95,7 +97,7 @@ def test_after_an_error_the_same_question_is_asked_again(product: Product) -> No
     assert product.sent(0)[-1] == product.sent(1)[-1]
 
 
-def test_a72_a_blocked_call_is_still_an_error_after_a_restart(product: Product) -> None:
+def test_a72_denied_call_stays_error_after_restart(product: Product) -> None:
     product.configure(wire="anthropic", model="claude-sonnet-4-5")
     product.will(
         ModelReply(calls=[("bash", {"command": "git push"})]),

@@ -17,7 +17,7 @@ def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(RecoveryPolicy, "delay_s", lambda *_: 0.0)
 
 
-def test_a_broken_settings_file_is_told_with_its_line(product: Product) -> None:
+def test_syntax_error_in_settings_is_reported_with_line(product: Product) -> None:
     (product.config_dir / "config.toml").write_text('provider = "a"\nnonsense\n')
 
     result = product.ask("x")
@@ -29,7 +29,7 @@ def test_a_broken_settings_file_is_told_with_its_line(product: Product) -> None:
     assert result.json["error"]["kind"] == "config"
 
 
-def test_an_unknown_setting_is_told_with_the_nearest(product: Product) -> None:
+def test_unknown_setting_is_reported_with_suggestion(product: Product) -> None:
     product.configure("[loop]\nmax_turnz = 5\n")
 
     result = product.run("-p", "x")
@@ -39,7 +39,7 @@ def test_an_unknown_setting_is_told_with_the_nearest(product: Product) -> None:
     assert f"{product.config_dir / 'config.toml'}" in result.stderr and ":9:" in result.stderr
 
 
-def test_an_unknown_provider_is_named(product: Product) -> None:
+def test_unknown_provider_is_named(product: Product) -> None:
     result = product.ask("-m", "fakee/gpt-4o", "x")
 
     assert result.exit_code == 2
@@ -47,7 +47,7 @@ def test_an_unknown_provider_is_named(product: Product) -> None:
     assert result.json["session_id"] is None
 
 
-def test_a_missing_key_names_the_variable_in_one_line(product: Product) -> None:
+def test_missing_key_error_names_variable(product: Product) -> None:
     result = product.ask("x", env={"FAKE_KEY": ""})
 
     assert result.exit_code == 2
@@ -58,7 +58,7 @@ def test_a_missing_key_names_the_variable_in_one_line(product: Product) -> None:
     assert not product.state_dir.exists()
 
 
-def test_no_provider_at_all_says_what_to_do(product: Product) -> None:
+def test_missing_provider_error_names_key_variables(product: Product) -> None:
     (product.config_dir / "config.toml").unlink()
 
     result = product.ask("x")
@@ -67,7 +67,7 @@ def test_no_provider_at_all_says_what_to_do(product: Product) -> None:
     assert "OPENAI_API_KEY" in result.stderr and "ANTHROPIC_API_KEY" in result.stderr
 
 
-def test_a_usual_key_is_enough(product: Product) -> None:
+def test_standard_key_variable_is_enough_configuration(product: Product) -> None:
     (product.config_dir / "config.toml").unlink()
     product.will(ModelReply(text="pong"))
 
@@ -80,14 +80,14 @@ def test_a_usual_key_is_enough(product: Product) -> None:
     assert product.service.requests[0].headers["authorization"] == "Bearer sk-usual"
 
 
-def test_plain_http_to_elsewhere_is_refused(product: Product) -> None:
+def test_plain_http_to_remote_host_is_refused(product: Product) -> None:
     result = product.run("-p", "--base-url", "http://example.com/v1", "x")
 
     assert result.exit_code == 2
     assert "https" in result.stderr
 
 
-def test_a_refused_connection_is_tried_again_and_then_told(product: Product) -> None:
+def test_refused_connection_is_retried_and_then_reported(product: Product) -> None:
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{unused.getsockname()[1]}/v1"
@@ -100,7 +100,7 @@ def test_a_refused_connection_is_tried_again_and_then_told(product: Product) -> 
 
 
 @pytest.mark.parametrize("wire", WIRES)
-def test_an_answer_cut_in_the_middle_is_kept_and_gone_on_with(product: Product, wire: Wire) -> None:
+def test_answer_cut_in_the_middle_is_continued(product: Product, wire: Wire) -> None:
     product.configure(wire=wire)
     product.will(
         ModelReply(text="the first half of it", delta_chars=4, after_bytes=1200, then="reset"),
@@ -115,7 +115,7 @@ def test_an_answer_cut_in_the_middle_is_kept_and_gone_on_with(product: Product, 
 
 
 @pytest.mark.parametrize("wire", WIRES)
-def test_an_answer_cut_in_the_middle_is_kept_and_told(product: Product, wire: Wire) -> None:
+def test_answer_cut_in_the_middle_is_kept_without_recoveries(product: Product, wire: Wire) -> None:
     product.configure("[loop]\nrecoveries = 0\n", wire=wire)
     product.will(
         ModelReply(text="the first half of it", delta_chars=4, after_bytes=1200, then="reset"),
@@ -144,7 +144,9 @@ def test_an_answer_cut_in_the_middle_is_kept_and_told(product: Product, wire: Wi
     ],
 )
 @pytest.mark.parametrize("wire", WIRES)
-def test_garbage_is_told_and_the_session_goes_on(product: Product, wire: Wire, body: str) -> None:
+def test_malformed_response_is_reported_and_session_stays_usable(
+    product: Product, wire: Wire, body: str
+) -> None:
     product.configure(wire=wire)
     product.will(*[RawReply(body=body)] * 6)
 
@@ -157,7 +159,7 @@ def test_garbage_is_told_and_the_session_goes_on(product: Product, wire: Wire, b
     assert later.json["result"] == "fine"
 
 
-def test_a_web_page_instead_of_an_answer_is_named_as_such(product: Product) -> None:
+def test_html_response_is_reported_without_its_markup(product: Product) -> None:
     page = RawReply(body="<html><h1>Sign in</h1></html>", headers={"content-type": "text/html"})
     product.will(*[page] * 6)
 
@@ -171,7 +173,7 @@ def test_a_web_page_instead_of_an_answer_is_named_as_such(product: Product) -> N
     "arguments", ['{"path": ', "nonsense", "[1]", '"a.txt"', "null", '{"path": 5}']
 )
 @pytest.mark.parametrize("wire", WIRES)
-def test_arguments_that_are_none_are_answered_and_sendable(
+def test_invalid_tool_arguments_get_result_and_history_stays_sendable(
     product: Product, wire: Wire, arguments: str
 ) -> None:
     product.configure(wire=wire)
@@ -186,14 +188,14 @@ def test_arguments_that_are_none_are_answered_and_sendable(
             assert isinstance(json.loads(call["function"]["arguments"]), dict)
 
 
-def test_a_file_that_is_missing_is_told_to_the_model(product: Product) -> None:
+def test_missing_file_is_reported_to_model(product: Product) -> None:
     product.will(ModelReply(calls=[("read", {"path": "nope.txt"})]), ModelReply(text="I see."))
 
     assert product.ask("x").exit_code == 0
     assert "nope.txt" in product.sent()[-1]["content"]
 
 
-def test_a_binary_file_is_not_poured_into_the_conversation(product: Product) -> None:
+def test_binary_file_is_not_sent_to_model(product: Product) -> None:
     product.file("a.bin", b"\0\1\2" * 10_000)
     product.will(ModelReply(calls=[("read", {"path": "a.bin"})]), ModelReply(text="I see."))
 
@@ -201,7 +203,7 @@ def test_a_binary_file_is_not_poured_into_the_conversation(product: Product) -> 
     assert len(product.sent()[-1]["content"]) < 500
 
 
-def test_a_huge_file_is_read_in_part(product: Product) -> None:
+def test_huge_file_is_read_in_part(product: Product) -> None:
     product.file("big.txt", b"0123456789abcde\n" * (50_000_000 // 16))
     product.will(ModelReply(calls=[("read", {"path": "big.txt"})]), ModelReply(text="I see."))
 

@@ -29,7 +29,7 @@ def plugin(product: Product) -> tuple[Path, Path]:
     return file, mark
 
 
-def test_settings_that_others_can_write_end_the_start(product: Product) -> None:
+def test_world_writable_settings_end_start(product: Product) -> None:
     file = product.config_dir / "config.toml"
     file.chmod(0o666)
 
@@ -41,7 +41,7 @@ def test_settings_that_others_can_write_end_the_start(product: Product) -> None:
     assert product.service.requests == []
 
 
-def test_settings_of_another_user_end_the_start(product: Product, stranger: list[str]) -> None:
+def test_settings_owned_by_another_user_end_start(product: Product, stranger: list[str]) -> None:
     os.chown(product.config_dir / "config.toml", STRANGER, STRANGER)
 
     result = product.run_apart("-p", "x", prefix=stranger)
@@ -50,7 +50,7 @@ def test_settings_of_another_user_end_the_start(product: Product, stranger: list
     assert "belongs to another user" in result.stderr
 
 
-def test_settings_that_were_named_are_the_persons_choice(product: Product) -> None:
+def test_settings_named_by_flag_may_be_world_writable(product: Product) -> None:
     file = product.base / "named.toml"
     file.write_bytes((product.config_dir / "config.toml").read_bytes())
     file.chmod(0o666)
@@ -59,7 +59,7 @@ def test_settings_that_were_named_are_the_persons_choice(product: Product) -> No
     assert product.run("-p", "ping", "--config", str(file)).stdout == "pong\n"
 
 
-def test_a_plugin_that_others_can_write_is_not_run(product: Product) -> None:
+def test_world_writable_plugin_is_not_run(product: Product) -> None:
     file, mark = plugin(product)
     product.will(ModelReply(text="pong"), ModelReply(text="pong"))
     file.chmod(0o666)
@@ -74,7 +74,7 @@ def test_a_plugin_that_others_can_write_is_not_run(product: Product) -> None:
     assert mark.exists()
 
 
-def test_a_plugin_of_another_user_is_not_run(product: Product, stranger: list[str]) -> None:
+def test_plugin_owned_by_another_user_is_not_run(product: Product, stranger: list[str]) -> None:
     file, mark = plugin(product)
     os.chown(file, STRANGER, STRANGER)
     product.will(ModelReply(text="pong"))
@@ -86,7 +86,7 @@ def test_a_plugin_of_another_user_is_not_run(product: Product, stranger: list[st
     assert not mark.exists()
 
 
-def test_a_plugin_in_a_folder_that_others_can_write_is_not_run(product: Product) -> None:
+def test_plugin_in_world_writable_folder_is_not_run(product: Product) -> None:
     file, mark = plugin(product)
     file.parent.chmod(0o777)
     product.will(ModelReply(text="pong"))
@@ -95,7 +95,7 @@ def test_a_plugin_in_a_folder_that_others_can_write_is_not_run(product: Product)
     assert not mark.exists()
 
 
-def test_a_prompt_that_others_can_write_is_not_used(product: Product) -> None:
+def test_world_writable_prompt_file_is_refused(product: Product) -> None:
     file = product.config_dir / "prompts/short.md"
     file.parent.mkdir()
     file.write_text("Be short.")
@@ -118,7 +118,7 @@ def with_key(product: Product, mode: int) -> Path:
     return file
 
 
-def test_a_key_that_others_can_write_is_not_used(product: Product) -> None:
+def test_world_writable_key_file_is_refused(product: Product) -> None:
     file = with_key(product, 0o666)
 
     result = product.run("-p", "x")
@@ -128,7 +128,7 @@ def test_a_key_that_others_can_write_is_not_used(product: Product) -> None:
     assert product.service.requests == []
 
 
-def test_a_key_that_others_can_read_is_used_and_told_of(
+def test_world_readable_key_file_is_used_with_warning(
     open_tmp_path: Path, product: Product
 ) -> None:
     file = with_key(product, 0o644)
@@ -143,21 +143,21 @@ def test_a_key_that_others_can_read_is_used_and_told_of(
     assert "read by other users" not in product.run("-p", "ping").stderr
 
 
-def test_doctor_names_each_of_them_with_its_fix(open_tmp_path: Path, product: Product) -> None:
+def test_doctor_lists_unsafe_file_modes_with_fix(open_tmp_path: Path, product: Product) -> None:
     key = with_key(product, 0o644)
     file, _ = plugin(product)
     file.chmod(0o666)
 
-    told = {each["fix"]: each for each in product.run("doctor", "--json").json["findings"]}
+    by_fix = {each["fix"]: each for each in product.run("doctor", "--json").json["findings"]}
 
-    assert told[f"chmod go-w {file}"]["state"] == "problem"
-    assert told[f"chmod go-rwx {key}"]["state"] == "warning"
+    assert by_fix[f"chmod go-w {file}"]["state"] == "problem"
+    assert by_fix[f"chmod go-rwx {key}"]["state"] == "warning"
     file.chmod(0o644)
     key.chmod(0o600)
     assert "only you can change the files in" in product.run("doctor").stdout
 
 
-def test_doctor_tells_of_settings_that_others_can_write(product: Product) -> None:
+def test_doctor_reports_world_writable_settings(product: Product) -> None:
     file = product.config_dir / "config.toml"
     file.chmod(0o602)
 

@@ -13,7 +13,7 @@ WIRES: list[Wire] = ["openai", "anthropic"]
 
 
 @pytest.mark.parametrize("wire", WIRES)
-def test_a_file_is_changed_as_asked(product: Product, wire: Wire) -> None:
+def test_file_is_edited_in_one_run(product: Product, wire: Wire) -> None:
     product.configure(wire=wire, model=MODELS[wire])
     target = product.file("a.txt", "one\n")
     product.will(
@@ -32,7 +32,7 @@ def test_a_file_is_changed_as_asked(product: Product, wire: Wire) -> None:
 
 
 @pytest.mark.parametrize("wire", WIRES)
-def test_turns_tokens_and_cost_are_those_of_the_run(product: Product, wire: Wire) -> None:
+def test_result_reports_turns_tokens_and_cost_of_run(product: Product, wire: Wire) -> None:
     product.configure(wire=wire, model=MODELS[wire])
     product.file("a.txt", "one\n")
     product.will(
@@ -54,7 +54,7 @@ def test_turns_tokens_and_cost_are_those_of_the_run(product: Product, wire: Wire
     assert (result["provider"], result["model"]) == ("fake", MODELS[wire])
 
 
-def test_cached_input_is_counted_apart(product: Product) -> None:
+def test_cached_input_tokens_are_counted_separately(product: Product) -> None:
     product.will(ModelReply(text="pong", usage=(1000, 20, 400, 0)))
 
     usage = product.ask("ping").json["usage"]
@@ -63,7 +63,7 @@ def test_cached_input_is_counted_apart(product: Product) -> None:
     assert usage["cache_read_input_tokens"] == 400
 
 
-def test_an_unknown_price_is_null_and_not_zero(product: Product) -> None:
+def test_unknown_price_gives_null_cost(product: Product) -> None:
     product.configure(model="home-made")
     product.will(ModelReply(text="pong"))
 
@@ -71,7 +71,7 @@ def test_an_unknown_price_is_null_and_not_zero(product: Product) -> None:
 
 
 @pytest.mark.parametrize("wire", WIRES)
-def test_the_key_is_sent_where_the_protocol_wants_it(product: Product, wire: Wire) -> None:
+def test_api_key_is_sent_in_header_of_protocol(product: Product, wire: Wire) -> None:
     product.configure(wire=wire)
     product.will(ModelReply(text="pong"))
 
@@ -82,7 +82,7 @@ def test_the_key_is_sent_where_the_protocol_wants_it(product: Product, wire: Wir
     assert sent.removeprefix("Bearer ") == KEY
 
 
-def test_two_calls_of_one_turn_are_answered_in_their_order(product: Product) -> None:
+def test_two_calls_of_one_turn_are_answered_in_order(product: Product) -> None:
     product.file("a.txt", "alpha\n")
     product.file("b.txt", "beta\n")
     product.will(
@@ -98,7 +98,7 @@ def test_two_calls_of_one_turn_are_answered_in_their_order(product: Product) -> 
     assert "beta" in results[1]["content"]
 
 
-def test_what_a_service_says_that_its_calls_cost_is_the_cost_of_the_session(
+def test_cost_reported_by_provider_is_used(
     product: Product,
 ) -> None:
     product.configure(wire="openai", model="maker/unknown")
@@ -117,7 +117,7 @@ def test_what_a_service_says_that_its_calls_cost_is_the_cost_of_the_session(
     assert "0.5100" in product.run("-c", "-p", "/cost").stdout
 
 
-def test_a_model_that_writes_back_what_it_read_takes_no_secret_out_of_the_file(
+def test_write_back_of_redacted_file_is_refused(
     product: Product,
 ) -> None:
     secret = "DB_PASSWORD=a1b2c3d4e5f6g7h8i9j0\n"
@@ -152,7 +152,7 @@ def test_reported_reasoning_tokens_are_in_the_usage(product: Product) -> None:
     }
 
 
-def test_what_a_model_refuses_of_its_sampling_is_left_out_and_told_once(product: Product) -> None:
+def test_unsupported_temperature_is_omitted_and_reported_once(product: Product) -> None:
     product.configure(wire="anthropic", model="claude-opus-4-8")
     settings = product.config_dir / "config.toml"
     settings.write_text(f'{settings.read_text()}\n[models."claude-opus-4-8"]\ntemperature = 0.2\n')

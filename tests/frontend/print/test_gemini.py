@@ -23,7 +23,7 @@ def keywords(schema: object) -> set[str]:
     return set(schema).union(*map(keywords, inner))
 
 
-def test_a_tool_is_called_and_its_result_answered(google: Product) -> None:
+def test_tool_call_and_result_round_trip(google: Product) -> None:
     google.file("notes.txt", "the word is plover\n")
     google.will(
         ModelReply(thinking="I look.", signature="sealed", calls=[("read", {"path": "notes.txt"})]),
@@ -43,12 +43,12 @@ def test_a_tool_is_called_and_its_result_answered(google: Product) -> None:
     assert "the word is plover" in response["response"]["output"]
 
 
-def test_every_tool_of_the_program_is_told_in_words_that_gemini_takes(google: Product) -> None:
+def test_tool_schemas_use_only_keywords_of_gemini(google: Product) -> None:
     google.will(ModelReply(text="Yes."))
     google.ask("hello")
 
-    (told,) = google.service.requests[0].json["tools"]
-    tools = told["functionDeclarations"]
+    (config,) = google.service.requests[0].json["tools"]
+    tools = config["functionDeclarations"]
     assert len(tools) > 10
     for tool in tools:
         assert keywords(tool.get("parameters", {})) <= KEYWORDS, tool["name"]
@@ -56,7 +56,7 @@ def test_every_tool_of_the_program_is_told_in_words_that_gemini_takes(google: Pr
     assert edit["parameters"]["properties"]
 
 
-def test_a_session_goes_on_with_another_service_and_back(google: Product) -> None:
+def test_session_switches_to_another_provider_and_back(google: Product) -> None:
     google.file("notes.txt", "plover\n")
     url = google.service.url("anthropic")
     google.configure(

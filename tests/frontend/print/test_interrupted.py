@@ -82,7 +82,7 @@ def results(product: Product) -> dict[str, str]:
     return {m["tool_call_id"]: m["content"] for m in product.sent() if m["role"] == "tool"}
 
 
-def test_a79_a_command_that_was_cut_off_is_told_and_not_run_again(killed: Product) -> None:
+def test_a79_interrupted_command_is_reported_and_not_rerun(killed: Product) -> None:
     killed.will(ModelReply(text="looked"))
 
     ended = carry_on(killed)
@@ -107,7 +107,7 @@ def test_a79_a_command_that_was_cut_off_is_told_and_not_run_again(killed: Produc
 @pytest.mark.parametrize(
     ("choice", "runs", "words"), [("again", 2, "deployed"), ("done", 1, "The user says")]
 )
-def test_the_person_may_have_it_run_once_more_or_say_that_it_is_done(
+def test_interrupted_option_reruns_command_or_marks_it_done(
     killed: Product, choice: str, runs: int, words: str
 ) -> None:
     killed.will(ModelReply(text="fine"))
@@ -121,7 +121,7 @@ def test_the_person_may_have_it_run_once_more_or_say_that_it_is_done(
     assert lines(killed, "ran.txt") == ["ran"] * runs
 
 
-def test_again_does_not_go_past_a_rule_that_denies_it(killed: Product) -> None:
+def test_rerun_of_interrupted_call_respects_deny_rule(killed: Product) -> None:
     killed.will(ModelReply(text="fine"))
 
     ended = carry_on(killed, "--interrupted", "again", "--deny", "execute:echo *")
@@ -131,7 +131,7 @@ def test_again_does_not_go_past_a_rule_that_denies_it(killed: Product) -> None:
     assert "denied bash" in ended.stderr
 
 
-def test_again_counts_as_a_yes_where_it_would_be_asked_about(killed: Product) -> None:
+def test_rerun_option_approves_interrupted_call(killed: Product) -> None:
     killed.will(ModelReply(text="fine"))
 
     ended = killed.run("resume", "--session", "s", "--interrupted", "again")
@@ -140,7 +140,7 @@ def test_again_counts_as_a_yes_where_it_would_be_asked_about(killed: Product) ->
     assert lines(killed, "ran.txt") == ["ran", "ran"]
 
 
-def test_a79_reads_of_a_batch_run_again_and_finished_ones_do_not(product: Product) -> None:
+def test_a79_interrupted_reads_rerun_and_finished_reads_do_not(product: Product) -> None:
     plugins = product.config_dir / "plugins"
     plugins.mkdir()
     (plugins / "peeking.py").write_text(SLOW_READS)
@@ -162,7 +162,7 @@ def test_a79_reads_of_a_batch_run_again_and_finished_ones_do_not(product: Produc
     assert list(results(product)) == ["call_0", "call_1", "call_2"]
 
 
-def test_a_second_kill_while_it_runs_again_is_handled_like_the_first(killed: Product) -> None:
+def test_second_kill_during_rerun_is_handled_like_first(killed: Product) -> None:
     (killed.project / "go").unlink()
     again = ("resume", "--session", "s", "--yolo", "--interrupted", "again")
     kill_while(killed, lambda: lines(killed, "ran.txt") == ["ran", "ran"], *again)
@@ -176,7 +176,7 @@ def test_a_second_kill_while_it_runs_again_is_handled_like_the_first(killed: Pro
     assert "outcome is unknown" in results(killed)["call_1"]
 
 
-def test_a_run_killed_while_the_model_answered_goes_on_from_its_prompt(product: Product) -> None:
+def test_run_killed_during_answer_continues_from_its_prompt(product: Product) -> None:
     held = HeldReply(reply=ModelReply(text="never heard"))
     product.will(held)
     process = product.start("-p", "--session", "s", "what is it?")
@@ -192,7 +192,7 @@ def test_a_run_killed_while_the_model_answered_goes_on_from_its_prompt(product: 
     assert [m["content"] for m in product.sent() if m["role"] == "user"] == ["what is it?"]
 
 
-def test_a_turn_without_a_prompt_takes_the_interrupted_turn_up(killed: Product) -> None:
+def test_turn_without_prompt_continues_interrupted_turn(killed: Product) -> None:
     killed.will(ModelReply(text="looked"))
 
     first, second = (
@@ -204,7 +204,7 @@ def test_a_turn_without_a_prompt_takes_the_interrupted_turn_up(killed: Product) 
     assert lines(killed, "ran.txt") == ["ran"]
 
 
-def test_with_nothing_to_carry_on_nothing_is_asked_or_written(product: Product) -> None:
+def test_resume_of_complete_session_fails_and_writes_nothing(product: Product) -> None:
     product.will(ModelReply(text="done"))
     assert product.ask("--session", "s", "go").exit_code == 0
     before = product.journals[0].read_bytes()
@@ -229,7 +229,7 @@ def test_with_nothing_to_carry_on_nothing_is_asked_or_written(product: Product) 
         ("--interrupted", "done"),
     ],
 )
-def test_what_resume_does_not_take_together_is_wrong_usage(
+def test_incompatible_resume_options_are_usage_errors(
     product: Product, words: tuple[str, ...]
 ) -> None:
     product.file("file", "{}")
@@ -239,7 +239,7 @@ def test_what_resume_does_not_take_together_is_wrong_usage(
     assert (ended.exit_code, ended.stdout) == (2, "")
 
 
-def test_a_fork_of_a_killed_run_carries_nothing_on(killed: Product) -> None:
+def test_fork_of_interrupted_run_does_not_rerun_call(killed: Product) -> None:
     killed.will(ModelReply(text="on my own"))
 
     ended = killed.run("-p", "-c", "--fork-session", "--yolo", "and you?")

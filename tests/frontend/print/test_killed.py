@@ -14,7 +14,7 @@ def count_of_new(project: Path) -> int:
     return sum((project / name).read_text() == "new\n" for name in NAMES)
 
 
-def test_a_patch_cut_short_by_a_kill_is_taken_back_whole_at_the_next_start(
+def test_patch_interrupted_by_kill_is_rolled_back_at_next_start(
     product: Product,
 ) -> None:
     for name in NAMES:

@@ -8,7 +8,7 @@ from tests.support.fake_service import ModelReply
 from tests.support.product import Product
 
 
-def test_there_is_no_log_unless_asked_for(product: Product) -> None:
+def test_log_is_off_by_default(product: Product) -> None:
     product.will(ModelReply(text="pong"))
 
     product.run("-p", "ping")
@@ -19,7 +19,7 @@ def test_there_is_no_log_unless_asked_for(product: Product) -> None:
 @pytest.mark.parametrize(
     ("flags", "env"), [(["-v"], {}), (["--verbose"], {}), ([], {"DIRGE_LOG": "1"})]
 )
-def test_the_log_is_json_lines_about_the_run(
+def test_log_contains_json_lines_about_run(
     product: Product, flags: list[str], env: dict[str, str]
 ) -> None:
     product.will(ModelReply(calls=[("list_dir", {"path": "."})]), ModelReply(text="pong"))

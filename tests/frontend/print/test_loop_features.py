@@ -36,7 +36,7 @@ def user_texts(product: Product, number: int = -1) -> list[str]:
 # -- storm
 
 
-def test_a_storm_ends_in_words_and_exit_code_0(product: Product) -> None:
+def test_storm_guard_ends_run_with_message_and_exit_code_0(product: Product) -> None:
     product.will(LOOK, LOOK, LOOK, LOOK)
     result = product.run("-p", "look")
 
@@ -45,7 +45,7 @@ def test_a_storm_ends_in_words_and_exit_code_0(product: Product) -> None:
     assert len(product.service.requests) == 4
 
 
-def test_a_storm_in_the_shapes_for_machines(product: Product) -> None:
+def test_storm_guard_is_reported_in_native_events(product: Product) -> None:
     product.will(LOOK, LOOK, LOOK, LOOK)
     result = native(product, "look")
 
@@ -55,7 +55,7 @@ def test_a_storm_in_the_shapes_for_machines(product: Product) -> None:
     assert [count and count["count"] for count in counts[:3]] == [None, None, 3]
 
 
-def test_with_the_storm_guard_off_calls_may_repeat(product: Product) -> None:
+def test_disabled_storm_guard_lets_calls_repeat(product: Product) -> None:
     product.configure("[loop.storm]\nenabled = false\n")
     product.will(LOOK, LOOK, LOOK, LOOK, ModelReply(text="Seen."))
     result = product.run("-p", "look")
@@ -66,7 +66,7 @@ def test_with_the_storm_guard_off_calls_may_repeat(product: Product) -> None:
 # -- recoveries
 
 
-def test_an_answer_that_is_cut_is_gone_on_with(product: Product) -> None:
+def test_answer_cut_by_connection_is_continued(product: Product) -> None:
     cut = ModelReply(text="The first half, ", delta_chars=4, after_bytes=900, then="reset")
     product.will(cut, ModelReply(text="and the second."))
     result = product.run("-p", "tell me")
@@ -77,7 +77,7 @@ def test_an_answer_that_is_cut_is_gone_on_with(product: Product) -> None:
     assert user_texts(product)[-1].startswith("[Your answer was cut off by a broken connection.")
 
 
-def test_with_no_recoveries_a_cut_answer_ends_the_run(product: Product) -> None:
+def test_answer_cut_without_recoveries_ends_run(product: Product) -> None:
     product.configure("[loop]\nrecoveries = 0\n")
     product.will(ModelReply(text="The first half, ", delta_chars=4, after_bytes=900, then="reset"))
     result = product.run("-p", "tell me")
@@ -86,7 +86,7 @@ def test_with_no_recoveries_a_cut_answer_ends_the_run(product: Product) -> None:
     assert len(product.service.requests) == 1
 
 
-def test_what_does_not_fit_is_folded_and_asked_again(product: Product) -> None:
+def test_context_overflow_is_compacted_and_retried(product: Product) -> None:
     product.configure("[context]\nwindow_tokens = 100000\n")
     for n in range(4):
         product.will(ModelReply(text=f"tale {n} " + "word " * 9000))
@@ -106,7 +106,7 @@ def test_what_does_not_fit_is_folded_and_asked_again(product: Product) -> None:
     assert len(product.sent_text(-1)) < len(product.sent_text(-3))
 
 
-def test_a_fold_that_was_asked_for_is_told_once(product: Product) -> None:
+def test_compact_command_prints_one_notice(product: Product) -> None:
     product.configure("[context]\nwindow_tokens = 40000\n")
     for n in range(3):
         product.will(ModelReply(text=f"tale {n} " + "word " * 3000))
@@ -123,7 +123,7 @@ def test_a_fold_that_was_asked_for_is_told_once(product: Product) -> None:
     assert journal(product).count("tale 0") >= 1
 
 
-def test_without_compaction_the_error_of_the_service_ends_the_run(product: Product) -> None:
+def test_context_overflow_without_compaction_ends_run(product: Product) -> None:
     product.will(TOO_LONG)
     result = product.run("-p", "hello")
 
@@ -139,7 +139,7 @@ AS_TEXT = (
 WRITE = ModelReply(calls=[("write", {"path": "a.txt", "content": "x\n"})])
 
 
-def test_d3_a_call_that_was_written_as_text_is_made_after_all(product: Product) -> None:
+def test_d3_call_written_as_text_is_requested_as_tool_call(product: Product) -> None:
     product.will(ModelReply(text=AS_TEXT), WRITE, ModelReply(text="Written."))
     result = product.run("-p", "--yolo", "write a file")
 
@@ -148,7 +148,7 @@ def test_d3_a_call_that_was_written_as_text_is_made_after_all(product: Product) 
     assert (product.project / "a.txt").read_text() == "x\n"
 
 
-def test_d3_one_that_is_written_as_text_again_and_again_fails_with_exit_code_1(
+def test_d3_call_repeatedly_written_as_text_fails_with_exit_code_1(
     product: Product,
 ) -> None:
     product.will(*[ModelReply(text=AS_TEXT)] * 3)
@@ -161,7 +161,7 @@ def test_d3_one_that_is_written_as_text_again_and_again_fails_with_exit_code_1(
     assert not (product.project / "a.txt").exists()
 
 
-def test_d3_with_scavenging_a_change_as_text_does_not_run_either(product: Product) -> None:
+def test_d3_scavenged_text_runs_reads_but_no_changes(product: Product) -> None:
     product.configure("[loop]\nscavenge = true\n")
     product.file("note.txt", "remember\n")
     looks = (
@@ -176,7 +176,7 @@ def test_d3_with_scavenging_a_change_as_text_does_not_run_either(product: Produc
     assert not (product.project / "a.txt").exists()
 
 
-def test_d9_an_empty_answer_is_asked_for_once_more(product: Product) -> None:
+def test_d9_empty_answer_is_requested_again_once(product: Product) -> None:
     product.will(ModelReply(text=""), ModelReply(text="Here."))
     result = product.run("-p", "say something")
 
@@ -194,7 +194,7 @@ def test_d9_two_empty_answers_fail_with_exit_code_1_and_can_be_continued(product
     assert product.ask("-c", "/continue").json["result"] == "Here."
 
 
-def test_d9_in_words_it_is_told_once(product: Product) -> None:
+def test_d9_empty_answer_is_reported_once_in_text_mode(product: Product) -> None:
     product.will(ModelReply(text=""), ModelReply(text=""))
     result = product.run("-p", "say something")
 
@@ -202,7 +202,7 @@ def test_d9_in_words_it_is_told_once(product: Product) -> None:
     assert result.stderr.count("empty answer") == 1
 
 
-def test_d9_at_the_last_turn_the_empty_answer_is_the_error(product: Product) -> None:
+def test_d9_empty_answer_in_last_turn_is_the_error(product: Product) -> None:
     product.will(ModelReply(text=""))
     result = product.ask("--max-turns", "1", "say something")
 
@@ -222,7 +222,7 @@ def strong(product: Product, *replies: dict[str, Any]) -> None:
     )
 
 
-def test_a_stronger_model_makes_the_call_after_one_with_wrong_arguments(product: Product) -> None:
+def test_escalation_model_makes_call_after_invalid_arguments(product: Product) -> None:
     product.file("a.txt", "found me\n")
     strong(product, {"calls": [{"name": "read", "arguments": {"path": "a.txt"}}]})
     product.will(
@@ -244,7 +244,7 @@ def test_a_stronger_model_makes_the_call_after_one_with_wrong_arguments(product:
     assert ["big" in model for model in models] == [False, True, False]
 
 
-def test_with_no_escalations_the_model_keeps_the_call(product: Product) -> None:
+def test_model_keeps_its_call_without_escalation_role(product: Product) -> None:
     product.will(ModelReply(calls=[("read", {"offset": "many"})]), ModelReply(text="No."))
     result = native(product, "read it")
 
@@ -255,7 +255,7 @@ def test_with_no_escalations_the_model_keeps_the_call(product: Product) -> None:
 # -- arguments
 
 
-def test_arguments_that_are_plain_enough_are_mended_and_counted(product: Product) -> None:
+def test_simple_argument_errors_are_repaired_and_counted(product: Product) -> None:
     product.file("a.txt", "found me\n")
     product.will(
         ModelReply(calls=[("read", {"args": {"filename": "a.txt"}})]), ModelReply(text="Read.")
@@ -278,7 +278,7 @@ def edit(product: Product) -> None:
     )
 
 
-def test_edited_code_that_nothing_tested_is_sent_back_once(product: Product) -> None:
+def test_edited_code_without_test_run_is_sent_back_once(product: Product) -> None:
     edit(product)
     product.will(ModelReply(text="Done."), ModelReply(text="There is no test."))
     result = product.run("-p", "mend it")
@@ -290,7 +290,7 @@ def test_edited_code_that_nothing_tested_is_sent_back_once(product: Product) -> 
     assert "There is no test." in result.stdout
 
 
-def test_after_a_green_test_nobody_speaks(product: Product) -> None:
+def test_passing_test_run_satisfies_verifier_gate(product: Product) -> None:
     edit(product)
     product.file("test_calc.py", "import calc\n\nassert calc.two() == 2\n")
     product.will(
@@ -303,7 +303,7 @@ def test_after_a_green_test_nobody_speaks(product: Product) -> None:
     assert user_texts(product) == ["mend it"]
 
 
-def test_failures_in_a_row_are_told_to_be_looked_at(product: Product) -> None:
+def test_several_failed_calls_in_a_row_trigger_a_reminder(product: Product) -> None:
     product.will(*[ModelReply(calls=[("read", {"path": f"no{n}.txt"})]) for n in range(3)])
     product.will(ModelReply(text="There is none."))
     product.configure("[loop.gates]\nresume = 0\n")
@@ -313,7 +313,7 @@ def test_failures_in_a_row_are_told_to_be_looked_at(product: Product) -> None:
     assert "3 calls in a row failed." in user_texts(product)[-1]
 
 
-def test_calls_that_only_fail_end_the_run_in_words_and_exit_code_0(product: Product) -> None:
+def test_run_of_failing_calls_ends_with_exit_code_0(product: Product) -> None:
     product.will(*[ModelReply(calls=[("read", {"path": f"no{n}.txt"})]) for n in range(20)])
     result = native(product, "read them")
 
@@ -323,7 +323,7 @@ def test_calls_that_only_fail_end_the_run_in_words_and_exit_code_0(product: Prod
     assert "My last 9 attempts failed" in journal(product)
 
 
-def test_a_command_that_waits_may_have_the_same_result_many_times(product: Product) -> None:
+def test_waiting_command_may_repeat_same_result(product: Product) -> None:
     wait = ModelReply(calls=[("bash", {"command": "sleep 0; echo pending"})])
     product.will(*[wait] * 8, ModelReply(text="It takes long."))
     result = product.run("-p", "--yolo", "wait for it")
@@ -335,7 +335,7 @@ def test_a_command_that_waits_may_have_the_same_result_many_times(product: Produ
     ]
 
 
-def test_reading_and_failing_edits_with_other_texts_end_the_run(product: Product) -> None:
+def test_alternating_reads_and_failing_edits_trigger_storm_guard(product: Product) -> None:
     product.file("a.py", "x = 1\n")
     for n in range(20):
         edit = {"path": "a.py", "old": f"y = {n}", "new": "z"}
@@ -348,7 +348,7 @@ def test_reading_and_failing_edits_with_other_texts_end_the_run(product: Product
     assert len(product.service.requests) == 7
 
 
-def test_open_todo_items_send_a_run_back_and_come_back_with_the_session(product: Product) -> None:
+def test_open_todos_send_run_back_and_are_restored_on_resume(product: Product) -> None:
     items = [{"id": "1", "text": "write it"}, {"id": "2", "text": "test it"}]
     done = [{**item, "status": "done"} for item in items]
     product.will(
@@ -373,7 +373,7 @@ def test_open_todo_items_send_a_run_back_and_come_back_with_the_session(product:
 NO_WORD = '[[guardrail]]\non = "{}"\nname = "words"\npattern = "hush"\n'
 
 
-def test_what_an_input_guardrail_stops_is_sent_to_nobody(product: Product) -> None:
+def test_prompt_stopped_by_input_guardrail_is_not_sent(product: Product) -> None:
     product.configure(NO_WORD.format("input"))
     result = product.run("-p", "say hush")
 
@@ -386,7 +386,7 @@ def test_what_an_input_guardrail_stops_is_sent_to_nobody(product: Product) -> No
     assert "hush" not in journal(product)
 
 
-def test_a_withheld_answer_is_printed_nowhere(product: Product) -> None:
+def test_withheld_answer_is_not_printed_or_stored(product: Product) -> None:
     product.configure(NO_WORD.format("output"))
     product.will(*[ModelReply(text="The word is hush.", delta_chars=4)] * 3)
     text = product.run("-p", "which word?")
@@ -400,7 +400,7 @@ def test_a_withheld_answer_is_printed_nowhere(product: Product) -> None:
     assert "is hush" not in journal(product)
 
 
-def test_a_reminder_is_in_the_request_and_not_in_the_session(product: Product) -> None:
+def test_reminder_is_sent_but_not_stored(product: Product) -> None:
     product.configure('[[reminder]]\nevery_turns = 1\ntext = "Mind the changelog."\n')
     product.will(LOOK, ModelReply(text="Done."))
     result = product.run("-p", "go")
@@ -421,7 +421,7 @@ def kept(text: str) -> Path:
     return Path(found[0])
 
 
-def test_what_a_batch_leaves_out_is_in_a_file_that_can_be_read(product: Product) -> None:
+def test_spilled_result_file_can_be_read_by_model(product: Product) -> None:
     product.configure("[tools]\nresult_budget_chars = 6000\n")
     lines = "".join(f"line {n} of the long file\n" for n in range(900))
     product.file("long.txt", lines)
@@ -442,10 +442,10 @@ def test_what_a_batch_leaves_out_is_in_a_file_that_can_be_read(product: Product)
     assert "line 0 of the long file" in second
 
 
-# -- shapes for machines
+# -- machine-readable output
 
 
-def test_words_of_dirge_are_synthetic_in_claudes_shape(product: Product) -> None:
+def test_harness_messages_are_synthetic_in_claude_format(product: Product) -> None:
     edit(product)
     product.will(ModelReply(text="Done."), ModelReply(text="There is no test."))
     result = product.run("-p", "--output-format", "stream-json", "mend it")
@@ -455,7 +455,7 @@ def test_words_of_dirge_are_synthetic_in_claudes_shape(product: Product) -> None
     assert "nothing has run, built, tested" in synthetic[0]["message"]["content"][0]["text"]
 
 
-def test_a_fold_by_the_service_is_a_block_like_others(product: Product) -> None:
+def test_compaction_by_provider_is_a_content_block(product: Product) -> None:
     product.configure(wire="anthropic", model="claude-sonnet-4-5")
     product.will(folded("What was said before.", "Going on."))
     result = product.run("-p", "--output-format", "stream-json", "go on")

@@ -18,7 +18,7 @@ def local(product: Product) -> Product:
     return product
 
 
-def test_a_file_is_changed_as_asked(local: Product) -> None:
+def test_file_is_edited_in_one_run(local: Product) -> None:
     target = local.file("a.txt", "one\n")
     edit = ("edit", {"path": "a.txt", "old_text": "one", "new_text": "two"})
     local.will(
@@ -42,7 +42,7 @@ def test_a_file_is_changed_as_asked(local: Product) -> None:
     assert (result["role"], result["tool_name"]) == ("tool", "read")
 
 
-def test_a_model_that_is_not_there_can_be_fetched(local: Product) -> None:
+def test_missing_model_error_suggests_ollama_pull(local: Product) -> None:
     words = '{"error": "model \\"qwen3:8b\\" not found, try pulling it first"}'
     local.will(RawReply(status=404, body=words, headers={"content-type": "application/json"}))
 
@@ -53,7 +53,7 @@ def test_a_model_that_is_not_there_can_be_fetched(local: Product) -> None:
     assert len(local.service.requests) == 1
 
 
-def test_a_window_that_is_too_small_can_be_made_larger(local: Product) -> None:
+def test_context_overflow_error_names_window_setting(local: Product) -> None:
     words = '{"error": "the input length exceeds the context length"}'
     reply = RawReply(status=400, body=words, headers={"content-type": "application/json"})
     local.will(*[reply] * 4)

@@ -83,7 +83,7 @@ def test_every_outcome_has_its_exit_code(outcome: Outcome, exit_code: int, subty
         (Cancelled(reason="on-ask"), 55, "error_aborted", "aborted"),
     ],
 )
-def test_a54_what_a_hook_ends_a_run_with_is_what_scripts_read(
+def test_a54_outcome_set_by_hook_decides_exit_code_and_error_kind(
     project: ScriptedProject,
     capfd: pytest.CaptureFixture[str],
     outcome: Outcome,
@@ -112,7 +112,7 @@ def test_a54_what_a_hook_ends_a_run_with_is_what_scripts_read(
     assert (data["error"]["kind"], data["result"]) == (kind, "half way")
 
 
-def test_too_many_turns(product: Product) -> None:
+def test_max_turns_gives_exit_code_53(product: Product) -> None:
     product.will(LOOK, LOOK, LOOK)
 
     result = product.ask("--max-turns", "2", "x")
@@ -125,13 +125,13 @@ def test_too_many_turns(product: Product) -> None:
     assert len(product.service.requests) == 2
 
 
-def test_as_many_turns_as_allowed_are_no_error(product: Product) -> None:
+def test_run_that_ends_in_last_allowed_turn_succeeds(product: Product) -> None:
     product.will(LOOK, ModelReply(text="done"))
 
     assert product.ask("--max-turns", "2", "x").exit_code == 0
 
 
-def test_what_a_gate_asks_besides_is_not_asked_of_a_run_without_turns(product: Product) -> None:
+def test_gate_does_not_ask_again_when_no_turns_are_left(product: Product) -> None:
     """The run ends in its last turn, and its code is not checked."""
     edit = ModelReply(calls=[("write", {"path": "a.py", "content": "x = 1\n"})])
     product.will(edit, ModelReply(text="The report."))
@@ -139,7 +139,7 @@ def test_what_a_gate_asks_besides_is_not_asked_of_a_run_without_turns(product: P
     assert (result.exit_code, result.json["result"]) == (0, "The report.")
 
 
-def test_a_report_is_kept_where_the_limit_comes_after_it(product: Product) -> None:
+def test_last_answer_is_kept_when_turn_limit_follows(product: Product) -> None:
     edit = ModelReply(calls=[("write", {"path": "a.py", "content": "x = 1\n"})])
     product.will(edit, ModelReply(text="The report."), LOOK)
     result = product.ask("--max-turns", "3", "x")
@@ -150,7 +150,7 @@ def test_a_report_is_kept_where_the_limit_comes_after_it(product: Product) -> No
 @pytest.mark.parametrize(
     ("flag", "most", "name"), [("--max-tokens", "1500", "tokens"), ("--max-cost", "0.004", "cost")]
 )
-def test_a_passed_limit_names_itself(product: Product, flag: str, most: str, name: str) -> None:
+def test_exceeded_limit_is_named(product: Product, flag: str, most: str, name: str) -> None:
     product.will(LOOK, LOOK, LOOK)
 
     result = product.ask(flag, most, "x")
@@ -162,7 +162,7 @@ def test_a_passed_limit_names_itself(product: Product, flag: str, most: str, nam
     assert len(product.service.requests) == 2
 
 
-def test_time_runs_out_in_the_middle_of_an_answer(product: Product) -> None:
+def test_time_limit_ends_run_during_answer(product: Product) -> None:
     product.will(ModelReply(text="a long answer", after_bytes=400, then="stall"))
 
     result = product.ask("--timeout", "0.3", "x")
@@ -172,7 +172,7 @@ def test_time_runs_out_in_the_middle_of_an_answer(product: Product) -> None:
     assert result.json["limit"]["max"] == 0.3
 
 
-def test_time_runs_out_while_a_command_runs_and_the_command_dies(product: Product) -> None:
+def test_time_limit_kills_running_command(product: Product) -> None:
     product.will(ModelReply(calls=[("bash", {"command": "echo $$ > pid; sleep 600"})]))
 
     result = product.ask("--yolo", "--timeout", "1", "x")
@@ -182,7 +182,7 @@ def test_time_runs_out_while_a_command_runs_and_the_command_dies(product: Produc
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 413])
-def test_a_refusal_is_told_once_and_not_tried_again(product: Product, status: int) -> None:
+def test_client_error_is_reported_without_retry(product: Product, status: int) -> None:
     product.will(refusal(status, "the reason it gave"))
 
     result = product.ask("x")
@@ -197,7 +197,7 @@ def test_a_refusal_is_told_once_and_not_tried_again(product: Product, status: in
 
 
 @pytest.mark.parametrize("status", [429, 500, 502, 503, 529])
-def test_what_may_pass_is_tried_again(
+def test_transient_error_is_retried(
     product: Product, status: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(RecoveryPolicy, "delay_s", lambda *_: 0.0)
@@ -210,7 +210,7 @@ def test_what_may_pass_is_tried_again(
     assert "retrying" in result.stderr
 
 
-def test_a_quota_that_is_used_up_is_not_waited_for(product: Product) -> None:
+def test_exhausted_quota_is_not_retried(product: Product) -> None:
     product.will(refusal(429, **{"retry-after": "3600"}))
 
     result = product.ask("x")
@@ -218,7 +218,7 @@ def test_a_quota_that_is_used_up_is_not_waited_for(product: Product) -> None:
     assert (result.exit_code, result.json["subtype"]) == (54, "error_usage_cap")
 
 
-def test_retries_end_with_try_again_later(
+def test_exhausted_retries_give_exit_code_75(
     product: Product, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(RecoveryPolicy, "delay_s", lambda *_: 0.0)
@@ -231,7 +231,7 @@ def test_retries_end_with_try_again_later(
     assert result.json["error"]["kind"] == "server"
 
 
-def test_a_question_may_end_the_run(product: Product) -> None:
+def test_on_ask_abort_ends_run_at_question(product: Product) -> None:
     product.will(ModelReply(calls=[("bash", {"command": "make"})]))
 
     result = product.ask("--on-ask", "abort", "x")
@@ -240,7 +240,7 @@ def test_a_question_may_end_the_run(product: Product) -> None:
     assert len(product.service.requests) == 1
 
 
-def test_a_deferred_question_waits_and_the_session_goes_on(product: Product) -> None:
+def test_deferred_call_waits_and_session_can_continue(product: Product) -> None:
     product.will(ModelReply(calls=[("bash", {"command": "make"})]), ModelReply(text="fine"))
 
     waiting = product.ask("--on-ask", "defer", "x")
@@ -255,7 +255,7 @@ def test_a_deferred_question_waits_and_the_session_goes_on(product: Product) -> 
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_ends_the_run_its_command_and_leaves_a_session(
+def test_signal_ends_run_and_command_and_session_can_continue(
     product: Product, number: signal.Signals
 ) -> None:
     product.will(
@@ -280,7 +280,7 @@ def test_a_signal_ends_the_run_its_command_and_leaves_a_session(
 
 
 @pytest.mark.parametrize("loading", ["dirge_py.lib.garbage_collector", "dirge_py.cli.main"])
-def test_ctrl_c_while_dirge_is_being_loaded_ends_it_quietly(loading: str) -> None:
+def test_ctrl_c_during_import_exits_quietly_with_130(loading: str) -> None:
     pressed = f"""
 import sys
 class Pressed:
@@ -297,7 +297,7 @@ main()
     assert (result.returncode, result.stdout, result.stderr) == (130, b"", b"")
 
 
-def test_a_signal_during_an_answer_keeps_what_was_said(product: Product) -> None:
+def test_signal_during_answer_keeps_partial_text(product: Product) -> None:
     product.will(ModelReply(text="the first half", after_bytes=900, then="stall"))
     process = product.start(
         *("-p", "--output-format", "stream-json", "--include-partial-messages", "x")
@@ -314,7 +314,7 @@ def test_a_signal_during_an_answer_keeps_what_was_said(product: Product) -> None
     assert "the first half" in product.journals[0].read_text()
 
 
-def test_a_signal_while_nobody_reads_the_answer_is_no_success(product: Product) -> None:
+def test_signal_during_blocked_output_is_no_success(product: Product) -> None:
     product.will(ModelReply(text="z" * 400_000))
     process = product.start("-p", "x")
     assert process.stdout is not None
@@ -326,7 +326,7 @@ def test_a_signal_while_nobody_reads_the_answer_is_no_success(product: Product) 
     assert finish(process).stderr == ""
 
 
-def test_a_signal_between_prompts_ends_a_stream_of_them(product: Product) -> None:
+def test_signal_between_prompts_ends_stream_input(product: Product) -> None:
     product.will(ModelReply(text="one"))
     process = product.start(
         *("-p", "--input-format", "stream-json", "--output-format", "stream-json"),
@@ -346,7 +346,7 @@ def test_a_signal_between_prompts_ends_a_stream_of_them(product: Product) -> Non
     assert finish(process).stderr == ""
 
 
-def test_a_signal_during_a_run_ends_a_stream_of_prompts(product: Product) -> None:
+def test_signal_during_run_ends_stream_input(product: Product) -> None:
     product.will(HeldReply(reply=ModelReply(text="never")))
     process = product.start(
         *("-p", "--input-format", "stream-json", "--output-format", "stream-json"),
@@ -366,7 +366,7 @@ def test_a_signal_during_a_run_ends_a_stream_of_prompts(product: Product) -> Non
     assert finish(process).lines[-1]["exit_code"] == 130
 
 
-def test_errors_of_providers_carry_their_kind() -> None:
+def test_provider_error_kind_becomes_ending_kind() -> None:
     error = ProviderError("no", kind="auth", status=401)
 
     assert ending_of(Failed(kind=error.kind, message=error.message)).kind == "auth"

@@ -28,7 +28,7 @@ RESULT_KEYS = {
 }
 
 
-def test_text_is_the_answer_and_nothing_else(product: Product) -> None:
+def test_text_output_is_answer_only(product: Product) -> None:
     product.will(ModelReply(text="pong"))
 
     result = product.run_apart("-p", "ping")
@@ -36,7 +36,7 @@ def test_text_is_the_answer_and_nothing_else(product: Product) -> None:
     assert (result.exit_code, result.stdout, result.stderr) == (0, "pong\n", "")
 
 
-def test_an_answer_without_a_word_is_told_on_stderr(product: Product) -> None:
+def test_empty_answer_is_reported_on_stderr(product: Product) -> None:
     product.will(*[ModelReply(thinking="hm")] * 4)
     text = "dirge: The model gave an empty answer twice in a row.\n"
 
@@ -47,7 +47,7 @@ def test_an_answer_without_a_word_is_told_on_stderr(product: Product) -> None:
     assert (result.exit_code, result.json["result"]) == (1, "")
 
 
-def test_text_is_the_last_answer_only(product: Product) -> None:
+def test_text_output_is_last_answer_only(product: Product) -> None:
     product.will(
         ModelReply(text="Let me look.", calls=[("list_dir", {"path": "."})]),
         ModelReply(text="Empty."),
@@ -56,7 +56,7 @@ def test_text_is_the_last_answer_only(product: Product) -> None:
     assert product.run("-p", "look").stdout == "Empty.\n"
 
 
-def test_text_has_no_escape_sequences_when_nobody_watches(product: Product) -> None:
+def test_text_output_to_pipe_has_no_escape_sequences(product: Product) -> None:
     product.will(ModelReply(text="**pong**", thinking="hm"))
 
     result = product.run("-p", "ping")
@@ -65,10 +65,10 @@ def test_text_has_no_escape_sequences_when_nobody_watches(product: Product) -> N
 
 
 OBEYED = "a\x1b]0;TITLE\x07b\x1b[2Jc\x9b31md\u202ee\rf"
-"""What a terminal would obey, with a letter between each."""
+"""Control characters with a letter between each."""
 
 
-def test_text_through_a_pipe_commands_no_terminal(product: Product) -> None:
+def test_text_output_to_pipe_strips_control_characters(product: Product) -> None:
     product.will(ModelReply(text=OBEYED))
 
     result = product.run("-p", "-o", "exact.txt", "ping")
@@ -78,7 +78,7 @@ def test_text_through_a_pipe_commands_no_terminal(product: Product) -> None:
 
 
 @pytest.mark.parametrize("shape", ["json", "claude", "native"])
-def test_json_commands_no_terminal_and_means_the_same(product: Product, shape: str) -> None:
+def test_json_output_escapes_control_characters_without_loss(product: Product, shape: str) -> None:
     product.will(
         ModelReply(text=OBEYED, calls=[("bash", {"command": f"rm {OBEYED}"})]),
         ModelReply(text=OBEYED),
@@ -95,14 +95,14 @@ def test_json_commands_no_terminal_and_means_the_same(product: Product, shape: s
     assert result.lines[-1]["permission_denials"][0]["tool_input"]["command"] == f"rm {OBEYED}"
 
 
-def test_what_a_command_shows_commands_no_terminal(product: Product) -> None:
+def test_output_of_slash_command_strips_control_characters(product: Product) -> None:
     result = product.run("-p", f"/why bash echo {OBEYED}")
 
     assert result.exit_code == 0 and "<U+202E>" in result.stdout
     assert not {"\x1b", "\x9b", "\u202e", "\r"} & set(result.stdout + result.stderr)
 
 
-def test_json_is_exactly_one_object_with_every_key(product: Product) -> None:
+def test_json_output_is_one_object_with_every_key(product: Product) -> None:
     product.will(ModelReply(text="ok"))
 
     result = product.ask("x")
@@ -118,7 +118,7 @@ def test_json_is_exactly_one_object_with_every_key(product: Product) -> None:
     assert result.json["permission_denials"] == []
 
 
-def test_claude_lines_come_in_their_order(product: Product) -> None:
+def test_claude_lines_have_expected_order(product: Product) -> None:
     product.file("a.txt", "one\n")
     product.will(
         ModelReply(text="Reading.", calls=[("read", {"path": "a.txt"})]),
@@ -147,7 +147,7 @@ def test_claude_lines_come_in_their_order(product: Product) -> None:
     assert set(lines[-1]) == RESULT_KEYS
 
 
-def test_the_ids_of_native_events_are_unique_and_resume_from_the_journal(
+def test_native_event_ids_are_unique_and_resumable_from_journal(
     product: Product,
 ) -> None:
     product.will(ModelReply(calls=[("ls", {"path": "."})]), ModelReply(text="one"))
@@ -177,7 +177,7 @@ def test_the_ids_of_native_events_are_unique_and_resume_from_the_journal(
         store.events_since(path.stem, "nothing.1")
 
 
-def test_native_lines_are_numbered_events(product: Product) -> None:
+def test_native_lines_are_numbered(product: Product) -> None:
     product.file("a.txt", "one\n")
     product.will(ModelReply(calls=[("read", {"path": "a.txt"})]), ModelReply(text="It is one."))
 
@@ -204,7 +204,7 @@ def test_native_lines_are_numbered_events(product: Product) -> None:
     assert all(line["cost_usd"] is not None for line in lines if line["type"] == "usage")
 
 
-def test_a_stored_event_carries_the_number_of_its_record(product: Product) -> None:
+def test_stored_event_has_sequence_number_of_its_record(product: Product) -> None:
     product.will(ModelReply(text="pong"))
 
     lines = product.run(
@@ -218,7 +218,7 @@ def test_a_stored_event_carries_the_number_of_its_record(product: Product) -> No
 
 
 @pytest.mark.parametrize("shape", ["claude", "native"])
-def test_partial_messages_put_together_are_the_answer(product: Product, shape: str) -> None:
+def test_partial_messages_add_up_to_answer(product: Product, shape: str) -> None:
     product.will(ModelReply(text="a longer answer", delta_chars=3))
 
     lines = product.run(
@@ -237,7 +237,7 @@ def test_partial_messages_put_together_are_the_answer(product: Product, shape: s
     assert "".join(pieces) == "a longer answer"
 
 
-def test_the_answer_goes_into_a_file_as_well(product: Product) -> None:
+def test_answer_is_also_written_to_output_file(product: Product) -> None:
     product.will(ModelReply(text="pong"))
 
     result = product.ask("-o", "answer.txt", "ping")
@@ -246,7 +246,7 @@ def test_the_answer_goes_into_a_file_as_well(product: Product) -> None:
     assert result.json["result"] == "pong"
 
 
-def test_a_file_that_cannot_be_written_is_told(product: Product) -> None:
+def test_unwritable_output_file_is_reported(product: Product) -> None:
     product.will(ModelReply(text="pong"))
 
     (product.project / "answer.txt").symlink_to("/proc/self/nothing")
@@ -257,7 +257,7 @@ def test_a_file_that_cannot_be_written_is_told(product: Product) -> None:
     assert result.exit_code == 1
 
 
-def test_a_file_in_no_folder_is_refused_before_anything_runs(product: Product) -> None:
+def test_output_file_in_missing_folder_is_refused_before_run(product: Product) -> None:
     result = product.run("-p", "-o", "missing/answer.txt", "ping")
 
     assert result.exit_code == 2
@@ -265,7 +265,7 @@ def test_a_file_in_no_folder_is_refused_before_anything_runs(product: Product) -
     assert product.service.requests == []
 
 
-def test_lines_are_utf8_and_lone_surrogates_do_not_break_them(product: Product) -> None:
+def test_lines_are_utf8_with_any_character(product: Product) -> None:
     product.will(ModelReply(text="naïve 雪 \u2028 end"))
 
     result = product.run("-p", "--output-format", "stream-json", "x")
@@ -275,9 +275,7 @@ def test_lines_are_utf8_and_lone_surrogates_do_not_break_them(product: Product) 
 
 
 @pytest.mark.parametrize("shape", ["claude", "native"])
-def test_a_reader_that_leaves_ends_the_writing_and_not_the_work(
-    product: Product, shape: str
-) -> None:
+def test_closed_stdout_stops_output_but_not_run(product: Product, shape: str) -> None:
     marker = product.base / "done"
     held = HeldReply(
         reply=ModelReply(calls=[("bash", {"command": f"echo {'x' * 3000}; touch {marker}"})])
@@ -302,7 +300,7 @@ def test_a_reader_that_leaves_ends_the_writing_and_not_the_work(
     assert marker.exists()
 
 
-def test_piped_into_head_there_is_no_traceback(product: Product) -> None:
+def test_output_piped_into_head_shows_no_traceback(product: Product) -> None:
     product.will(ModelReply(text="y\n" * 50_000))
     command = "set -o pipefail; dirge -p x 2>err.txt | head -1"
 
@@ -319,7 +317,7 @@ def test_piped_into_head_there_is_no_traceback(product: Product) -> None:
 
 
 @pytest.mark.parametrize("output", ["text", "json", "stream-json"])
-def test_an_answer_that_cannot_be_written_is_no_success(product: Product, output: str) -> None:
+def test_answer_that_cannot_be_written_fails(product: Product, output: str) -> None:
     product.will(ModelReply(text="pong"))
 
     with open("/dev/full", "w") as full:
@@ -329,7 +327,7 @@ def test_an_answer_that_cannot_be_written_is_no_success(product: Product, output
     assert "can't write the output: No space left on device" in result.stderr
 
 
-def test_other_commands_that_cannot_write_do_not_succeed_either(product: Product) -> None:
+def test_other_commands_fail_when_stdout_cannot_be_written(product: Product) -> None:
     to_full = ["bash", "-c", 'exec "$@" >/dev/full', "bash"]
 
     for command in ("--help", "sessions"):
@@ -339,7 +337,7 @@ def test_other_commands_that_cannot_write_do_not_succeed_either(product: Product
         assert "can't write the output: No space left on device" in result.stderr
 
 
-def test_a_slow_reader_gets_everything(product: Product) -> None:
+def test_slow_reader_gets_complete_output(product: Product) -> None:
     product.will(ModelReply(text="z" * 400_000))
     process = product.start("-p", "--output-format", "json", "x")
     product.service.wait_for(1)
@@ -347,7 +345,7 @@ def test_a_slow_reader_gets_everything(product: Product) -> None:
     assert len(json.loads(finish(process).stdout)["result"]) == 400_000
 
 
-def test_what_the_harness_says_is_marked(product: Product) -> None:
+def test_harness_message_is_marked_synthetic(product: Product) -> None:
     product.will(ComputedReply(lambda request: ModelReply(calls=[("list_dir", {"path": "."})])))
 
     lines = product.run("-p", "--max-turns", "1", "--output-format", "stream-json", "x").lines

@@ -23,7 +23,7 @@ def after(product: Product, first: ModelReply, *flags: str) -> ProcessResult:
     return product.ask(*flags, "x")
 
 
-def test_a_denial_is_reported_and_the_run_goes_on(product: Product) -> None:
+def test_denial_is_reported_and_run_continues(product: Product) -> None:
     result = after(product, bash("touch made"))
 
     assert result.exit_code == 0
@@ -47,7 +47,7 @@ def test_a_denial_is_reported_and_the_run_goes_on(product: Product) -> None:
         (write("../outside.txt"), "../outside.txt"),
     ],
 )
-def test_the_rule_that_is_suggested_really_allows_it(
+def test_suggested_allow_rule_allows_the_call(
     product: Product, first: ModelReply, made: str
 ) -> None:
     denied = after(product, first)
@@ -62,20 +62,20 @@ def test_the_rule_that_is_suggested_really_allows_it(
     assert (product.project / made).exists()
 
 
-def test_no_rule_is_suggested_where_none_would_help(product: Product) -> None:
+def test_no_allow_rule_is_suggested_for_protected_path(product: Product) -> None:
     result = after(product, write(".git/hooks/pre-commit"), "--allow", "edit:**")
 
     assert len(result.json["permission_denials"]) == 1
     assert "--allow" not in result.stderr
 
 
-def test_an_allowed_command_does_not_allow_another(product: Product) -> None:
+def test_allow_rule_does_not_cover_another_command(product: Product) -> None:
     result = after(product, bash("touch other"), "--allow", "execute:touch made")
 
     assert len(result.json["permission_denials"]) == 1
 
 
-def test_a_deny_beats_an_allow_wherever_it_stands(product: Product) -> None:
+def test_deny_flag_beats_allow_flag(product: Product) -> None:
     result = after(product, bash("ls"), "--deny", "execute:ls*", "--allow", "execute:ls*")
 
     assert len(result.json["permission_denials"]) == 1
@@ -91,7 +91,7 @@ def test_a_deny_beats_an_allow_wherever_it_stands(product: Product) -> None:
         (("--disallowedTools", "Bash(touch *)", "--yolo"), True),
     ],
 )
-def test_rules_in_the_other_spelling_hold(
+def test_claude_rule_flags_are_accepted(
     product: Product, flags: tuple[str, ...], is_denied: bool
 ) -> None:
     assert bool(after(product, bash("touch made"), *flags).json["permission_denials"]) is is_denied
@@ -108,7 +108,7 @@ def test_rules_in_the_other_spelling_hold(
         ("yolo", True, True),
     ],
 )
-def test_every_mode_allows_what_its_column_says(
+def test_permission_mode_decides_about_edits_and_commands(
     product: Product, mode: str, edits: bool, executes: bool
 ) -> None:
     calls: list[tuple[str, Any]] = [
@@ -124,7 +124,7 @@ def test_every_mode_allows_what_its_column_says(
     assert denied == [*([] if edits else ["write"]), *([] if executes else ["bash"])]
 
 
-def test_of_several_modes_the_most_permissive_holds_with_a_warning(product: Product) -> None:
+def test_most_permissive_of_several_modes_wins_with_warning(product: Product) -> None:
     result = after(product, bash("touch made"), "--restrictive", "--yolo")
 
     assert (product.project / "made").exists()
@@ -132,11 +132,11 @@ def test_of_several_modes_the_most_permissive_holds_with_a_warning(product: Prod
     assert "yolo" in result.stderr
 
 
-def test_one_mode_is_no_reason_to_warn(product: Product) -> None:
+def test_single_mode_flag_gives_no_warning(product: Product) -> None:
     assert after(product, ModelReply(text="hm"), "--accept-all").stderr == ""
 
 
-def test_only_the_named_tools_are_offered(product: Product) -> None:
+def test_only_tools_of_tools_flag_are_offered(product: Product) -> None:
     product.will(ModelReply(text="ok"))
 
     product.ask("--tools", "read,grep", "x")
@@ -145,7 +145,7 @@ def test_only_the_named_tools_are_offered(product: Product) -> None:
     assert sorted(tool["function"]["name"] for tool in tools) == ["grep", "read"]
 
 
-def test_no_tools_are_no_tools(product: Product) -> None:
+def test_no_tools_flag_offers_no_tools(product: Product) -> None:
     product.will(ModelReply(text="ok"))
 
     product.ask("--no-tools", "x")
@@ -153,7 +153,7 @@ def test_no_tools_are_no_tools(product: Product) -> None:
     assert "tools" not in product.service.requests[0].json
 
 
-def test_a_tool_that_does_not_exist_is_named_with_the_nearest(product: Product) -> None:
+def test_unknown_tool_in_flag_is_reported_with_suggestion(product: Product) -> None:
     result = product.ask("--tools", "raed", "x")
 
     assert result.exit_code == 2
@@ -161,14 +161,14 @@ def test_a_tool_that_does_not_exist_is_named_with_the_nearest(product: Product) 
     assert "`read`" in result.stderr
 
 
-def test_a_tool_that_is_not_offered_is_an_error_for_the_model(product: Product) -> None:
+def test_call_of_tool_that_is_not_offered_gets_error_result(product: Product) -> None:
     result = after(product, ModelReply(calls=[("question", {"text": "which?"})]))
 
     assert result.exit_code == 0
     assert "question" in product.sent()[-1]["content"]
 
 
-def test_another_folder_is_outside_until_it_is_added(product: Product) -> None:
+def test_other_folder_needs_add_dir(product: Product) -> None:
     other = product.base / "other"
     other.mkdir()
     (other / "a.txt").write_text("hello from beyond\n")
@@ -179,14 +179,14 @@ def test_another_folder_is_outside_until_it_is_added(product: Product) -> None:
     assert "hello from beyond" in product.sent()[-1]["content"]
 
 
-def test_a_folder_to_add_that_is_not_there_is_wrong_usage(product: Product) -> None:
+def test_missing_folder_of_add_dir_is_usage_error(product: Product) -> None:
     result = product.ask("--add-dir", "nowhere", "x")
 
     assert result.exit_code == 2
     assert "nowhere" in result.stderr
 
 
-def test_it_starts_where_it_is_told_to(product: Product) -> None:
+def test_cwd_flag_sets_working_folder(product: Product) -> None:
     product.file("sub/a.txt", "deep\n")
 
     result = after(product, ModelReply(calls=[("read", {"path": "a.txt"})]), "-C", "sub")
@@ -195,7 +195,7 @@ def test_it_starts_where_it_is_told_to(product: Product) -> None:
     assert "deep" in product.sent()[-1]["content"]
 
 
-def test_starting_in_no_folder_is_wrong_usage(product: Product) -> None:
+def test_missing_folder_of_cwd_flag_is_usage_error(product: Product) -> None:
     result = product.ask("-C", "nowhere", "x")
 
     assert result.exit_code == 2
@@ -203,14 +203,14 @@ def test_starting_in_no_folder_is_wrong_usage(product: Product) -> None:
 
 
 @pytest.mark.parametrize("rule", ["nonsense", "paint:x", "execute:"])
-def test_a_rule_that_is_none_is_wrong_usage(product: Product, rule: str) -> None:
+def test_invalid_rule_is_usage_error(product: Product, rule: str) -> None:
     result = product.ask("--allow", rule, "x")
 
     assert (result.exit_code, result.stdout) == (2, "")
     assert rule in result.stderr
 
 
-def test_a_rule_of_the_settings_holds_too(product: Product) -> None:
+def test_allow_rule_of_settings_applies(product: Product) -> None:
     product.configure('[[permission.rule]]\nop = "execute"\nmatch = "touch *"\neffect = "allow"\n')
 
     after(product, bash("touch made"))
@@ -218,7 +218,7 @@ def test_a_rule_of_the_settings_holds_too(product: Product) -> None:
     assert (product.project / "made").exists()
 
 
-def test_its_own_state_is_closed_even_to_yolo(product: Product) -> None:
+def test_state_folder_is_denied_even_in_yolo_mode(product: Product) -> None:
     product.will(ModelReply(text="first"))
     product.ask("x")
     journal = str(product.journals[0])
@@ -228,7 +228,7 @@ def test_its_own_state_is_closed_even_to_yolo(product: Product) -> None:
     assert result.json["permission_denials"]
 
 
-def test_what_was_decided_is_explained_in_a_later_start(product: Product) -> None:
+def test_stored_decision_is_explained_by_why_in_later_run(product: Product) -> None:
     product.will(
         ModelReply(calls=[("bash", {"command": f"make x TOKEN={KEY}"})]), ModelReply(text="No.")
     )

@@ -23,11 +23,11 @@ def fill(folder: Path) -> None:
             return
 
 
-def test_a_full_disk_under_the_session_is_told_and_changes_wait(product: Product) -> None:
+def test_full_state_disk_is_reported_and_edits_are_refused(product: Product) -> None:
     product.configure("[loop.gates]\nresume = 0\n")
     with small_disk(product.state_dir, "size=64k"):
         product.file("a.txt", "one\n")
-        # Whoever stops right after a failure is asked about it once.
+        # A run that stops right after a failure is sent back once.
         product.will(
             ModelReply(text="first"),
             READ,
@@ -50,7 +50,7 @@ def test_a_full_disk_under_the_session_is_told_and_changes_wait(product: Product
         assert product.ask("-r", "kept", "z").exit_code == 0
 
 
-def test_a_full_disk_under_the_project_leaves_the_file_as_it_was(product: Product) -> None:
+def test_full_project_disk_leaves_file_unchanged(product: Product) -> None:
     shutil.rmtree(product.project)
     with small_disk(product.project, "size=64k"):
         product.file("a.txt", "one\n" + "x" * 8000)
@@ -65,7 +65,7 @@ def test_a_full_disk_under_the_project_leaves_the_file_as_it_was(product: Produc
         assert sorted(path.name for path in product.project.iterdir()) == ["a.txt", "filler"]
 
 
-def test_a_state_folder_that_cannot_be_made_is_told(product: Product) -> None:
+def test_state_folder_that_cannot_be_created_is_reported(product: Product) -> None:
     (product.base / "blocker").write_text("")
 
     result = product.ask("x", env={"DIRGE_STATE_DIR": str(product.base / "blocker" / "state")})
@@ -83,9 +83,7 @@ def stranger(open_tmp_path: Path, product: Product) -> list[str]:
     return as_nobody()
 
 
-def test_a_project_that_cannot_be_written_is_told_to_the_model(
-    product: Product, stranger: list[str]
-) -> None:
+def test_read_only_project_is_reported_to_model(product: Product, stranger: list[str]) -> None:
     product.file("a.txt", "one\n")
     os.mkdir(product.state_dir)
     os.chown(product.state_dir, 65534, 65534)
@@ -99,7 +97,7 @@ def test_a_project_that_cannot_be_written_is_told_to_the_model(
     assert [path.name for path in product.project.iterdir() if path.name != ".git"] == ["a.txt"]
 
 
-def test_settings_that_may_not_be_read_are_told(product: Product, stranger: list[str]) -> None:
+def test_unreadable_settings_are_reported(product: Product, stranger: list[str]) -> None:
     (product.config_dir / "config.toml").chmod(0o600)
 
     result = product.run_apart("-p", "x", prefix=stranger)
@@ -108,13 +106,13 @@ def test_settings_that_may_not_be_read_are_told(product: Product, stranger: list
     assert "config.toml" in result.stderr
 
 
-def test_a_home_that_is_missing_does_not_matter(product: Product) -> None:
+def test_missing_home_folder_is_tolerated(product: Product) -> None:
     product.will(ModelReply(text="pong"))
 
     assert product.run_forked("-p", "ping", env={"HOME": "/nonexistent"}).stdout == "pong\n"
 
 
-def test_a_working_folder_that_is_gone_is_told(product: Product) -> None:
+def test_deleted_working_folder_is_reported(product: Product) -> None:
     words = ["bash", "-c", 'mkdir gone && cd gone && rmdir ../gone && exec "$@"', "bash"]
 
     result = product.run_apart("-p", "x", prefix=words)

@@ -22,7 +22,7 @@ The total
 """
 ALLOWED = ("--allow", f"execute:{CHECK}")
 NO_REMINDERS = "[loop.gates]\ntodo = 0\n"
-"""What goes on after a plan was stopped is an ordinary run, with a todo list that is open."""
+"""An ordinary run after a stopped plan has an open todo list."""
 FINDINGS = ModelReply(text="`check.py:1` reads `total.txt`.")
 PLANNED = ModelReply(text=PLAN)
 SAYS_SO = ModelReply(text="It is written.")
@@ -62,7 +62,7 @@ def last_message(product: Product, number: int) -> str:
     return json.dumps(product.sent(number)[-1]["content"])
 
 
-def test_a_plan_that_is_verified_is_one_result_about_all_of_it(product: Product) -> None:
+def test_verified_plan_gives_one_result_for_all_phases(product: Product) -> None:
     product.will(*VERIFIED)
 
     process = product.ask("/plan make the total 42")
@@ -83,7 +83,7 @@ def test_a_plan_that_is_verified_is_one_result_about_all_of_it(product: Product)
     assert "make the total 42" in status.stdout and "verified" in status.stdout
 
 
-def test_the_flag_makes_a_plan_of_the_words_and_of_what_is_piped_in(product: Product) -> None:
+def test_plan_flag_combines_words_and_stdin(product: Product) -> None:
     product.will(*VERIFIED)
 
     result = product.run("-p", "--plan", "make the total", stdin="as this says: 42")
@@ -94,7 +94,7 @@ def test_the_flag_makes_a_plan_of_the_words_and_of_what_is_piped_in(product: Pro
         assert "make the total\\n\\nas this says: 42" in last_message(product, phase)
 
 
-def test_what_never_gets_verified_ends_with_its_own_code(product: Product) -> None:
+def test_unverified_plan_has_exit_code_56(product: Product) -> None:
     product.configure("[plan]\nmax_review_cycles = 1\n")
     round_of = (writes("41"), SAYS_SO, RUNS, NEEDS_FIX)
     product.will(*LOOKED, *round_of, *round_of)
@@ -113,7 +113,7 @@ def test_what_never_gets_verified_ends_with_its_own_code(product: Product) -> No
     assert "total.txt must hold 42" in last_message(product, 6)
 
 
-def test_without_a_session_no_way_on_is_promised(product: Product) -> None:
+def test_plan_without_session_suggests_no_resume(product: Product) -> None:
     product.configure("[plan]\nmax_review_cycles = 0\n")
     product.will(*LOOKED, writes("41"), SAYS_SO, RUNS, NEEDS_FIX)
 
@@ -124,7 +124,7 @@ def test_without_a_session_no_way_on_is_promised(product: Product) -> None:
     assert product.journals == []
 
 
-def test_switched_off_it_answers_with_a_hint_and_asks_no_model(product: Product) -> None:
+def test_disabled_plan_is_refused_with_hint(product: Product) -> None:
     product.configure("[plan]\nenabled = false\n")
 
     result = product.run("-p", "/plan make the total 42")
@@ -135,7 +135,7 @@ def test_switched_off_it_answers_with_a_hint_and_asks_no_model(product: Product)
 
 
 @pytest.mark.parametrize("words", [("/plan",), ("--plan", "/plan  ")])
-def test_a_plan_of_nothing_is_wrong_usage(product: Product, words: tuple[str, ...]) -> None:
+def test_empty_plan_request_is_usage_error(product: Product, words: tuple[str, ...]) -> None:
     result = product.run("-p", *words)
 
     assert result.exit_code == 2
@@ -143,7 +143,7 @@ def test_a_plan_of_nothing_is_wrong_usage(product: Product, words: tuple[str, ..
     assert product.service.requests == []
 
 
-def test_a_plan_that_nobody_accepts_waits_and_is_carried_out_later(product: Product) -> None:
+def test_unaccepted_plan_waits_and_can_be_accepted_later(product: Product) -> None:
     product.configure("[plan]\nauto_accept = false\n")
     before = files(product)
     product.will(*LOOKED)
@@ -163,7 +163,7 @@ def test_a_plan_that_nobody_accepts_waits_and_is_carried_out_later(product: Prod
     assert files(product) == {**before, "total.txt": b"42\n"}
 
 
-def test_native_lines_tell_of_phases_and_evidence(product: Product) -> None:
+def test_native_lines_include_phases_and_evidence(product: Product) -> None:
     product.will(*VERIFIED)
 
     result = product.run(
@@ -188,7 +188,7 @@ def test_native_lines_tell_of_phases_and_evidence(product: Product) -> None:
     assert (lines[-1]["type"], lines[-1]["exit_code"]) == ("result", 0)
 
 
-def test_the_other_shape_has_the_messages_of_the_ordinary_runs(product: Product) -> None:
+def test_claude_lines_include_only_main_conversation(product: Product) -> None:
     product.will(*VERIFIED)
 
     result = product.run("-p", "--output-format", "stream-json", "/plan make the total 42")
@@ -201,7 +201,7 @@ def test_the_other_shape_has_the_messages_of_the_ordinary_runs(product: Product)
     assert "Verified" in result.lines[-1]["result"]
 
 
-def test_a_denial_in_a_phase_that_looks_is_in_the_result(product: Product) -> None:
+def test_denial_in_read_only_phase_is_in_result(product: Product) -> None:
     product.will(ModelReply(calls=[("bash", {"command": "touch total.txt"})]), *VERIFIED)
 
     result = product.ask("--yolo", "/plan make the total 42")
@@ -212,7 +212,7 @@ def test_a_denial_in_a_phase_that_looks_is_in_the_result(product: Product) -> No
     assert "denied bash" in result.stderr
 
 
-def test_a_question_in_a_phase_that_looks_aborts_where_it_should(product: Product) -> None:
+def test_on_ask_abort_ends_plan_at_question(product: Product) -> None:
     product.will(*LOOKED, ModelReply(calls=[("bash", {"command": "make total"})]))
 
     result = product.ask("--on-ask", "abort", "/plan make the total 42")
@@ -221,7 +221,7 @@ def test_a_question_in_a_phase_that_looks_aborts_where_it_should(product: Produc
     assert len(product.service.requests) == 3
 
 
-def test_what_ended_at_a_limit_is_not_reviewed_before_somebody_goes_on_with_it(
+def test_plan_stopped_by_limit_is_reviewed_only_after_resume(
     product: Product,
 ) -> None:
     product.configure(NO_REMINDERS)
@@ -243,7 +243,7 @@ def test_what_ended_at_a_limit_is_not_reviewed_before_somebody_goes_on_with_it(
     assert len(product.service.requests) == 7
 
 
-def test_a_call_that_waits_is_decided_and_then_the_plan_goes_on(product: Product) -> None:
+def test_deferred_call_is_decided_before_plan_resumes(product: Product) -> None:
     product.configure(NO_REMINDERS)
     product.will(*LOOKED, ModelReply(calls=[("bash", {"command": "echo 42 > total.txt"})]))
 
@@ -262,7 +262,7 @@ def test_a_call_that_waits_is_decided_and_then_the_plan_goes_on(product: Product
     assert done.exit_code == 0, done
 
 
-def test_a_signal_stops_a_phase_and_asks_nothing_more(product: Product) -> None:
+def test_signal_during_phase_ends_plan(product: Product) -> None:
     held = HeldReply(reply=FINDINGS)
     product.will(held)
     process = product.start("-p", "--output-format", "json", "/plan make the total 42")
@@ -277,7 +277,7 @@ def test_a_signal_stops_a_phase_and_asks_nothing_more(product: Product) -> None:
     assert len(product.service.requests) == 1
 
 
-def test_a_folder_without_git_is_planned_in_as_well(product: Product, tmp_path: Path) -> None:
+def test_plan_works_in_folder_without_git(product: Product, tmp_path: Path) -> None:
     folder = tmp_path / "plain"
     folder.mkdir()
     (folder / "check.py").write_text((product.project / "check.py").read_text())
@@ -289,7 +289,7 @@ def test_a_folder_without_git_is_planned_in_as_well(product: Product, tmp_path: 
     assert (folder / "total.txt").read_text() == "42\n"
 
 
-def test_a_call_of_the_review_cannot_wait_and_says_what_to_do(product: Product) -> None:
+def test_deferred_call_in_review_has_no_continuation_and_names_next_steps(product: Product) -> None:
     asks = ModelReply(calls=[("bash", {"command": "curl http://example.org"})])
     product.will(*LOOKED, SAYS_SO, asks)
 

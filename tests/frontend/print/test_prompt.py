@@ -33,7 +33,7 @@ def prompt_blocks(product: Product, *words: str) -> str:
 
 
 @pytest.mark.parametrize("wire", ["openai", "anthropic"])
-def test_what_was_sent_is_the_beginning_of_what_is_sent_next(product: Product, wire: Wire) -> None:
+def test_each_request_starts_with_previous_request(product: Product, wire: Wire) -> None:
     product.configure(wire=wire)
     product.file("AGENTS.md", "Use tabs.\n")
     product.file("a.txt", "one\n")
@@ -55,21 +55,21 @@ def _bare(message: dict[str, object]) -> str:
     return json.dumps(message).replace(', "cache_control": {"type": "ephemeral"}', "")
 
 
-def test_the_projects_instructions_are_sent(product: Product) -> None:
+def test_agents_md_is_sent(product: Product) -> None:
     product.file("AGENTS.md", "Use tabs, always.\n")
     prompt_blocks(product, "x")
 
     assert "Use tabs, always." in system(product)
 
 
-def test_the_projects_instructions_can_be_left_out(product: Product) -> None:
+def test_no_context_files_flag_omits_agents_md(product: Product) -> None:
     product.file("AGENTS.md", "Use tabs, always.\n")
     prompt_blocks(product, "--no-context-files", "x")
 
     assert "Use tabs" not in system(product)
 
 
-def test_the_instructions_can_be_replaced_and_added_to(product: Product) -> None:
+def test_system_prompt_can_be_replaced_or_extended(product: Product) -> None:
     prompt_blocks(product, "x")
     usual = system(product)
     prompt_blocks(product, "--system-prompt", "Speak like a pirate.", "x")
@@ -82,7 +82,7 @@ def test_the_instructions_can_be_replaced_and_added_to(product: Product) -> None
     assert usual[:60] in added and "Be brief." in added
 
 
-def test_a_file_is_attached_as_its_text(product: Product) -> None:
+def test_mentioned_file_is_attached_as_text(product: Product) -> None:
     product.file("src/a.py", "import this\n")
 
     text = prompt_blocks(product, "explain @src/a.py please")
@@ -91,7 +91,7 @@ def test_a_file_is_attached_as_its_text(product: Product) -> None:
     assert "import this" in text
 
 
-def test_a_folder_is_attached_as_its_listing(product: Product) -> None:
+def test_mentioned_folder_is_attached_as_listing(product: Product) -> None:
     product.file("src/a.py", "import this\n")
 
     text = prompt_blocks(product, "what is in @src")
@@ -101,7 +101,7 @@ def test_a_folder_is_attached_as_its_listing(product: Product) -> None:
 
 
 @pytest.mark.parametrize("wire", ["openai", "anthropic"])
-def test_an_image_is_attached_as_an_image(product: Product, wire: Wire) -> None:
+def test_mentioned_image_is_attached_as_image(product: Product, wire: Wire) -> None:
     product.configure(wire=wire, model={"openai": "gpt-4o", "anthropic": "claude-haiku-4-5"}[wire])
     product.file("dot.png", PNG)
 
@@ -111,7 +111,7 @@ def test_an_image_is_attached_as_an_image(product: Product, wire: Wire) -> None:
     assert "image/png" in text
 
 
-def test_an_image_is_still_sent_when_the_session_goes_on(product: Product) -> None:
+def test_image_is_sent_again_when_session_continues(product: Product) -> None:
     product.file("dot.png", PNG)
     prompt_blocks(product, "look at @dot.png")
     (product.project / "dot.png").unlink()
@@ -121,7 +121,7 @@ def test_an_image_is_still_sent_when_the_session_goes_on(product: Product) -> No
     assert base64.b64encode(PNG).decode() in product.sent_text()
 
 
-def test_an_image_needs_no_session(product: Product) -> None:
+def test_image_can_be_attached_without_session(product: Product) -> None:
     product.file("dot.png", PNG)
 
     assert base64.b64encode(PNG).decode() in prompt_blocks(
@@ -129,7 +129,7 @@ def test_an_image_needs_no_session(product: Product) -> None:
     )
 
 
-def test_what_does_not_exist_stays_text(product: Product) -> None:
+def test_mention_of_missing_file_stays_text(product: Product) -> None:
     assert prompt_blocks(product, "mail me@example.org about @nothing") == (
         "mail me@example.org about @nothing"
     )
@@ -143,7 +143,7 @@ def test_what_does_not_exist_stays_text(product: Product) -> None:
         ("binary.dat", b"\0\1\2", "neither text nor"),
     ],
 )
-def test_what_cannot_be_attached_stops_before_anything_is_sent(
+def test_file_that_cannot_be_attached_fails_before_request(
     product: Product, name: str, content: bytes, words: str
 ) -> None:
     product.file(name, content)
@@ -156,7 +156,7 @@ def test_what_cannot_be_attached_stops_before_anything_is_sent(
     assert product.journals == []
 
 
-def test_a_headless_command_runs_and_asks_no_model(product: Product) -> None:
+def test_headless_command_runs_without_model(product: Product) -> None:
     result = product.run("-p", "/why bash git push")
 
     assert result.exit_code == 0
@@ -165,7 +165,7 @@ def test_a_headless_command_runs_and_asks_no_model(product: Product) -> None:
     assert product.journals == []
 
 
-def test_a_command_answers_in_json_too(product: Product) -> None:
+def test_command_output_is_available_as_json(product: Product) -> None:
     result = product.ask("/model")
 
     assert result.json["exit_code"] == 0
@@ -173,14 +173,14 @@ def test_a_command_answers_in_json_too(product: Product) -> None:
     assert result.json["num_turns"] == 0
 
 
-def test_a_command_that_is_used_wrongly_is_wrong_usage(product: Product) -> None:
+def test_wrong_use_of_command_is_usage_error(product: Product) -> None:
     result = product.run("-p", "/why bash")
 
     assert result.exit_code == 2
     assert "Which call?" in result.stderr
 
 
-def test_a_command_that_needs_a_screen_is_wrong_usage(product: Product) -> None:
+def test_command_that_needs_a_screen_is_usage_error(product: Product) -> None:
     result = product.run("-p", "/clear")
 
     assert result.exit_code == 2
@@ -197,12 +197,12 @@ def test_a_command_that_needs_a_screen_is_wrong_usage(product: Product) -> None:
         ("/", "/"),
     ],
 )
-def test_any_other_slash_is_a_prompt(product: Product, typed: str, sent: str) -> None:
+def test_other_text_with_slash_is_a_prompt(product: Product, typed: str, sent: str) -> None:
     assert prompt_blocks(product, typed) == sent
 
 
 @pytest.mark.parametrize("secret", [".env", "~/.ssh/id_rsa", "/etc/passwd"])
-def test_a_secret_is_not_attached_unasked(product: Product, secret: str) -> None:
+def test_secret_file_is_not_attached(product: Product, secret: str) -> None:
     product.file(".env", "TOKEN=1\n")
     (product.home / ".ssh").mkdir()
     (product.home / ".ssh" / "id_rsa").write_text("key\n")
@@ -214,7 +214,7 @@ def test_a_secret_is_not_attached_unasked(product: Product, secret: str) -> None
     assert product.service.requests == []
 
 
-def test_what_a_rule_allows_is_attached_and_told(product: Product) -> None:
+def test_outside_file_is_attached_when_rule_allows_it(product: Product) -> None:
     outside = product.base / "notes.txt"
     outside.write_text("from elsewhere\n")
     refused = product.run("-p", f"look at @{outside}")
@@ -227,7 +227,7 @@ def test_what_a_rule_allows_is_attached_and_told(product: Product) -> None:
     assert f"attached {outside}" in result.stderr
 
 
-def test_what_is_piped_behind_words_attaches_nothing(product: Product) -> None:
+def test_mentions_in_stdin_after_words_attach_nothing(product: Product) -> None:
     product.file(".env", "TOKEN=1\n")
     product.file("a.txt", "one\n")
     product.will(ModelReply(text="ok"))
@@ -249,7 +249,9 @@ def test_what_is_piped_behind_words_attaches_nothing(product: Product) -> None:
         "/nothing of that kind",
     ],
 )
-def test_what_is_piped_in_alone_is_text_and_nothing_else(product: Product, text: str) -> None:
+def test_stdin_alone_is_plain_text_without_mentions_or_commands(
+    product: Product, text: str
+) -> None:
     product.file(".env", "TOKEN=1\n")
     product.file("a.txt", "one\n")
     product.will(ModelReply(text="ok"))
@@ -261,7 +263,7 @@ def test_what_is_piped_in_alone_is_text_and_nothing_else(product: Product, text:
     assert "attached" not in result.stderr
 
 
-def test_a_turn_about_what_is_piped_in_attaches_nothing(product: Product) -> None:
+def test_mentions_in_stdin_of_turn_attach_nothing(product: Product) -> None:
     product.file(".env", "TOKEN=1\n")
     product.will(ModelReply(text="ok"))
 
@@ -271,7 +273,7 @@ def test_a_turn_about_what_is_piped_in_attaches_nothing(product: Product) -> Non
     assert blocks(product) == "see @.env"
 
 
-def test_a_command_in_json_has_every_member_of_a_result(product: Product) -> None:
+def test_json_of_command_has_every_result_key(product: Product) -> None:
     product.will(ModelReply(text="ok"))
     usual = product.ask("hi").json
     asked = product.run("-p", "--output-format", "json", "/why bash ls").json
@@ -280,13 +282,13 @@ def test_a_command_in_json_has_every_member_of_a_result(product: Product) -> Non
     assert (asked["session_id"], asked["model"], asked["provider"]) == (None, "gpt-4o", "fake")
 
 
-def test_an_answer_without_usage_has_an_unknown_cost(product: Product) -> None:
+def test_answer_without_usage_has_unknown_cost(product: Product) -> None:
     product.will(ModelReply(text="ok", usage=(0, 0, 0, 0)))
 
     assert product.ask("hi").json["total_cost_usd"] is None
 
 
-def test_an_own_name_of_a_command_works_in_print_mode(product: Product) -> None:
+def test_alias_of_command_works_in_print_mode(product: Product) -> None:
     product.configure('[aliases]\n"/judge" = "/why"\n')
 
     result = product.run("-p", "/judge bash git push")
@@ -296,7 +298,7 @@ def test_an_own_name_of_a_command_works_in_print_mode(product: Product) -> None:
     assert product.service.requests == []
 
 
-def test_what_a_command_asks_of_a_model_is_told_with_its_result(product: Product) -> None:
+def test_usage_of_command_that_calls_model_is_reported(product: Product) -> None:
     for n in range(3):
         product.will(ModelReply(text=f"tale {n} " + "word " * 3000))
         product.run("-c", "-p", f"tell {n}")

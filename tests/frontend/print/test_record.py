@@ -66,7 +66,7 @@ def play(product: Product, file: Path, *words: str) -> ProcessResult:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_recorded_run_plays_again(product: Product, kind: str) -> None:
+def test_recorded_run_can_be_replayed(product: Product, kind: str) -> None:
     configure(product, kind, base_url=product.service.url(kind), api_key_env="FAKE_KEY")
     product.file("a.txt", "rain\n")
     product.will(
@@ -91,7 +91,7 @@ def test_a_recorded_run_plays_again(product: Product, kind: str) -> None:
     assert result.stderr.count(str(file)) == 1
 
 
-def test_a_prompt_goes_another_way_than_the_recording(product: Product) -> None:
+def test_recording_replays_for_another_prompt_and_ends_when_exhausted(product: Product) -> None:
     product.will(ModelReply(calls=[("list_dir", {"path": "."})]), ModelReply(text="ok"))
     file = product.base / "run.jsonl"
     product.run("-p", "--record", str(file), "x")
@@ -104,7 +104,7 @@ def test_a_prompt_goes_another_way_than_the_recording(product: Product) -> None:
     assert again.exit_code != 0
 
 
-def test_a_file_that_exists_is_not_written_over(product: Product) -> None:
+def test_existing_file_is_not_overwritten_by_recording(product: Product) -> None:
     file = product.file("run.jsonl", "mine")
 
     result = product.run("-p", "--record", "run.jsonl", "x")
@@ -115,7 +115,7 @@ def test_a_file_that_exists_is_not_written_over(product: Product) -> None:
     assert product.service.requests == []
 
 
-def test_a_start_that_fails_leaves_no_file_in_the_way_of_the_next(product: Product) -> None:
+def test_failed_start_leaves_no_recording_file(product: Product) -> None:
     product.will(ModelReply(text="ok"))
     words = ("-p", "--record", "run.jsonl", "x")
 
@@ -126,9 +126,7 @@ def test_a_start_that_fails_leaves_no_file_in_the_way_of_the_next(product: Produ
     assert result.stdout == "ok\n"
 
 
-def test_a_folder_that_cannot_be_written_ends_the_start(
-    open_tmp_path: Path, product: Product
-) -> None:
+def test_unwritable_folder_of_recording_ends_start(open_tmp_path: Path, product: Product) -> None:
     nobody = as_nobody()
     closed = product.base / "closed"
     closed.mkdir()
@@ -143,7 +141,7 @@ def test_a_folder_that_cannot_be_written_ends_the_start(
     assert product.service.requests == []
 
 
-def test_a_disk_that_gets_full_ends_the_recording_and_not_the_run(product: Product) -> None:
+def test_full_disk_stops_recording_but_not_run(product: Product) -> None:
     product.will(ModelReply(calls=[("list_dir", {"path": "."})]), ModelReply(text="done"))
     with small_disk(product.base / "small", "size=8k") as folder:
         file = folder / "run.jsonl"
@@ -157,15 +155,15 @@ def test_a_disk_that_gets_full_ends_the_recording_and_not_the_run(product: Produ
         assert file.stat().st_size <= 8192
 
 
-def test_a_killed_run_leaves_a_recording_that_plays(product: Product) -> None:
+def test_recording_of_killed_run_can_be_replayed(product: Product) -> None:
     product.will(
         ModelReply(calls=[("list_dir", {"path": "."})]),
         ModelReply(text="one two three four five", delta_chars=4, after_bytes=1500, then="stall"),
     )
     file = product.base / "run.jsonl"
     killed = product.start("-p", "--record", str(file), "x")
-    # The line of a request may be torn yet when its beginning can be read; that of the head of
-    # the answer comes after it.
+    # The line of a request may still be incomplete when its start is readable; the line of
+    # the response head follows it.
     until(lambda: file.exists() and file.read_text().count('"status":200') == 2)
     killed.send_signal(signal.SIGKILL)
     finish(killed)
@@ -175,7 +173,7 @@ def test_a_killed_run_leaves_a_recording_that_plays(product: Product) -> None:
     assert "list_dir" in play(product, file, "x").stdout
 
 
-def test_turns_and_lines_are_recorded_too(product: Product) -> None:
+def test_turn_and_line_mode_can_be_recorded(product: Product) -> None:
     product.will(ModelReply(text="one"), ModelReply(text="two"), ModelReply(text="three"))
     turn = product.run("turn", "--session", "s", "--record", "turn.jsonl", "x")
     line = product.run("--line", "--record", "line.jsonl", stdin="y\n/clear\nz\n")
@@ -185,13 +183,13 @@ def test_turns_and_lines_are_recorded_too(product: Product) -> None:
         name: [exchange.status for exchange in read_recording(str(product.project / name))]
         for name in ("turn.jsonl", "line.jsonl")
     }
-    # Two sessions of one start are one recording, which is told of once.
+    # Two sessions of one process share one recording, which is reported once.
     assert answers == {"turn.jsonl": [200], "line.jsonl": [200, 200]}
     assert (line.stdout + line.stderr).count("without keys") == 1
 
 
 @pytest.mark.parametrize("content", ["nonsense\n", '{"dirge_recording": 9}\n'])
-def test_a_file_that_cannot_be_played_is_told(product: Product, content: str) -> None:
+def test_invalid_recording_is_reported(product: Product, content: str) -> None:
     file = product.file("run.jsonl", content)
 
     result = play(product, file, "x")

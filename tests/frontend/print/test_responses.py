@@ -22,7 +22,7 @@ def responses(product: Product) -> Product:
     return product
 
 
-def test_a_tool_is_called_and_its_result_answered(responses: Product) -> None:
+def test_tool_call_and_result_round_trip(responses: Product) -> None:
     responses.will(
         ModelReply(thinking="I look.", signature="SEALED-1", text="Let me see.", calls=CALL),
         ModelReply(
@@ -50,12 +50,12 @@ def test_a_tool_is_called_and_its_result_answered(responses: Product) -> None:
     assert (said["content"], call["type"]) == ("Let me see.", "function_call")
     assert result["call_id"] == call["call_id"]
     assert "the word is plover" in result["output"]
-    # A process of its own read all of it from the session's file.
+    # A new process read the whole history from the journal.
     assert third.json["input"][:5] == second.json["input"]
     assert third.json["input"][5]["encrypted_content"] == "SEALED-2"
 
 
-def test_a_session_goes_on_with_another_service_and_back(responses: Product) -> None:
+def test_session_switches_to_another_provider_and_back(responses: Product) -> None:
     responses.will(
         ModelReply(thinking="o", signature="OPENAI-SEALED", calls=CALL),
         ModelReply(text="One."),

@@ -30,7 +30,7 @@ def asked(product: Product) -> list[str]:
 
 
 @pytest.mark.parametrize("fallback", ['"spare"', '["keyless", "spare"]'])
-def test_a_model_that_stands_in_is_named_and_paid_as_itself(product: Product, fallback: str):
+def test_fallback_model_is_named_and_billed(product: Product, fallback: str):
     with_spare(product, f"[roles]\nfallback = {fallback}\n")
     product.will(NO_KEY, HELLO)
     result = native(product, "hi")
@@ -47,18 +47,18 @@ def test_a_model_that_stands_in_is_named_and_paid_as_itself(product: Product, fa
     )
 
 
-def test_without_one_nobody_else_is_asked(product: Product):
+def test_error_without_fallback_asks_no_other_model(product: Product):
     with_spare(product, "")
     product.will(NO_KEY, HELLO)
     assert native(product, "hi").exit_code != 0
     assert asked(product) == ["gpt-4o"]
 
 
-def test_a_critic_is_counted_as_one_and_one_who_is_out_of_reach_ends_no_run(product: Product):
+def test_critic_is_billed_by_role_and_its_failure_does_not_end_run(product: Product):
     with_spare(product, '[roles]\ncritic = "spare"\n[loop.gates]\ngoal = "greet"\n')
     product.will(HELLO, ModelReply(text="MET", usage=(10, 1, 0, 0)))
-    told = spending(native(product, "hi"))
-    assert [(role, model) for role, model, _ in told] == [
+    costs = spending(native(product, "hi"))
+    assert [(role, model) for role, model, _ in costs] == [
         ("", "fake/gpt-4o"),
         ("critic", "spare/gpt-4.1"),
     ]
@@ -68,13 +68,13 @@ def test_a_critic_is_counted_as_one_and_one_who_is_out_of_reach_ends_no_run(prod
     assert (result.exit_code, result.lines[-1]["result"]) == (0, "Hello.")
 
 
-def test_prices_in_the_settings_beat_the_catalogue(product: Product):
+def test_price_in_settings_overrides_catalogue(product: Product):
     product.configure('[models."fake/gpt-4o"]\nprice_in = 1.5\nprice_out = 0\n')
     product.will(HELLO)
     assert product.ask("hi").json["total_cost_usd"] == 1.5
 
 
-def test_one_unknown_price_makes_the_whole_unknown(product: Product):
+def test_one_unknown_price_makes_total_cost_unknown(product: Product):
     with_spare(product, '[roles]\ncritic = "spare/unheard-of"\n[loop.gates]\ngoal = "greet"\n')
     product.will(HELLO, ModelReply(text="MET", usage=(10, 1, 0, 0)))
     result = native(product, "hi", "--max-cost", "3")
@@ -83,24 +83,24 @@ def test_one_unknown_price_makes_the_whole_unknown(product: Product):
     assert result.lines[-1]["total_cost_usd"] is None
 
 
-def test_a_limit_on_an_unknown_price_says_once_that_it_does_not_hold(product: Product):
+def test_cost_limit_with_unknown_price_warns_once(product: Product):
     product.configure("", model="unheard-of")
     product.will(ModelReply(calls=[("list_dir", {"path": "."})]), HELLO)
     result = native(product, "--max-cost", "0.01", "hi")
 
     notices: list[Any] = [e["content"] for e in events(result, "system_notice")]
     assert result.exit_code == 0
-    told = "The price of fake/unheard-of is unknown, so the cost limit doesn't count it."
-    assert notices.count(told) == 1
+    warning = "The price of fake/unheard-of is unknown, so the cost limit doesn't count it."
+    assert notices.count(warning) == 1
 
 
-def test_a_window_in_the_settings_is_the_one_that_is_used(product: Product):
+def test_window_in_settings_is_used(product: Product):
     product.configure('[models."fake/gpt-4o"]\nwindow_tokens = 21_000\n')
     assert "21,000" in product.run("-p", "/context").stdout
 
 
 @pytest.mark.parametrize("wire", ["openai", "anthropic"])
-def test_the_level_of_a_model_and_one_that_is_chosen_later_are_sent(product: Product, wire: Any):
+def test_thinking_level_of_model_and_of_flag_is_sent(product: Product, wire: Any):
     product.configure("", wire=wire, model={"openai": "o3", "anthropic": "claude-sonnet-4-5"}[wire])
     product.will(*[ModelReply(text="Yes.")] * 3)
     product.run("-p", "-m", f"fake/{'o3' if wire == 'openai' else 'claude-sonnet-4-5'}:low", "a")

@@ -28,7 +28,7 @@ def bash(command: str) -> ModelReply:
     return ModelReply(calls=[("bash", {"command": command})])
 
 
-def test_test_runners_run_without_a_question_inside(product: Product) -> None:
+def test_sandboxed_test_runner_runs_without_question(product: Product) -> None:
     product.file("test_it.py", "def test_it():\n    assert True\n")
     product.will(bash("python -m pytest -q -p no:xdist"), ModelReply(text="done"))
 
@@ -39,13 +39,13 @@ def test_test_runners_run_without_a_question_inside(product: Product) -> None:
     assert "1 passed" in product.sent()[-1]["content"]
 
 
-def test_without_a_sandbox_they_ask(product: Product) -> None:
+def test_test_runner_without_sandbox_asks(product: Product) -> None:
     product.will(bash("python -m pytest -q"), ModelReply(text="done"))
 
     assert product.ask("x").json["permission_denials"]
 
 
-def test_what_was_allowed_is_still_shut_in(product: Product) -> None:
+def test_allowed_command_stays_restricted_by_sandbox(product: Product) -> None:
     (product.home / ".ssh").mkdir()
     (product.home / ".ssh/id").write_text("canary-ssh")
     command = f"cat ~/.ssh/id {product.config_dir}/config.toml; touch .git/hooks/pre-commit; ls"
@@ -60,7 +60,7 @@ def test_what_was_allowed_is_still_shut_in(product: Product) -> None:
     assert [path.name for path in product.project.iterdir()] == [".git"]
 
 
-def test_a_link_made_inside_leads_no_write_out(product: Product) -> None:
+def test_symlink_made_in_sandbox_allows_no_write_outside(product: Product) -> None:
     theirs = product.home / "theirs.txt"
     theirs.write_text("theirs")
     product.file(
@@ -81,7 +81,7 @@ def test_a_link_made_inside_leads_no_write_out(product: Product) -> None:
     assert (theirs.read_text(), (product.home / "new.txt").exists()) == ("theirs", False)
 
 
-def test_required_without_one_does_not_start(product: Product) -> None:
+def test_required_sandbox_that_is_unavailable_ends_start(product: Product) -> None:
     result = product.ask("--sandbox", "required", "x", cwd=product.home)
 
     assert result.exit_code == 2
@@ -89,7 +89,7 @@ def test_required_without_one_does_not_start(product: Product) -> None:
     assert product.service.requests == []
 
 
-def test_preferred_without_one_says_so_and_asks_as_ever(product: Product) -> None:
+def test_preferred_sandbox_that_is_unavailable_warns_and_asks(product: Product) -> None:
     product.will(bash("python -m pytest -q"), ModelReply(text="done"))
 
     result = product.ask("--sandbox", "preferred", "x", cwd=product.home)
@@ -100,7 +100,7 @@ def test_preferred_without_one_says_so_and_asks_as_ever(product: Product) -> Non
 
 
 @pytest.mark.parametrize("words", [["--sandbox", "fix it"], ["--sandbox", "requird", "x"]])
-def test_a_mode_that_does_not_exist_is_an_error(product: Product, words: list[str]) -> None:
+def test_unknown_sandbox_mode_is_usage_error(product: Product, words: list[str]) -> None:
     result = product.ask(*words)
 
     assert result.exit_code == 2
@@ -109,7 +109,7 @@ def test_a_mode_that_does_not_exist_is_an_error(product: Product, words: list[st
 
 
 @pytest.mark.parametrize("mode", ["preferred", "required"])
-def test_a_host_that_is_none_stops_the_start_in_either_mode(product: Product, mode: str) -> None:
+def test_invalid_sandbox_host_ends_start(product: Product, mode: str) -> None:
     product.configure(f'[sandbox]\nmode = "{mode}"\nhosts = ["http://x"]\n')
 
     result = product.run("-p", "x")
@@ -143,10 +143,10 @@ FETCH = (
     "env -u NO_PROXY -u no_proxy"
     " python -c 'import urllib.request as u; print(u.urlopen(\"http://{}/\").read())'"
 )
-"""The address is one of this machine, which the proxy of the sandbox is not asked for."""
+"""The address is local, and local addresses bypass the sandbox's proxy."""
 
 
-def told_about(product: Product, server: str, *options: str) -> str:
+def result_of_fetch(product: Product, server: str, *options: str) -> str:
     """The model's result of a command that requested something from that server."""
     product.will(bash(FETCH.format(server)), ModelReply(text="done"))
     assert product.ask(*options, "x").exit_code == 0
@@ -154,29 +154,27 @@ def told_about(product: Product, server: str, *options: str) -> str:
 
 
 @pytest.mark.parametrize("mode", ["preferred", "required"])
-def test_yolo_opens_no_network_inside_a_sandbox(product: Product, server: str, mode: str) -> None:
-    told = told_about(product, server, "--sandbox", mode, "--yolo")
+def test_yolo_mode_opens_no_network_in_sandbox(product: Product, server: str, mode: str) -> None:
+    result = result_of_fetch(product, server, "--sandbox", mode, "--yolo")
 
-    assert "answer of the server" not in told
-    assert "Connection refused" in told
+    assert "answer of the server" not in result
+    assert "Connection refused" in result
 
 
-def test_what_opens_the_network_inside_a_sandbox_does_so_under_yolo(
-    product: Product, server: str
-) -> None:
+def test_network_rule_and_setting_open_network_in_sandbox(product: Product, server: str) -> None:
     inside = ("--sandbox", "required", "--yolo")
 
-    assert "answer of the server" in told_about(product, server, *inside, "--allow", "network:*")
+    assert "answer of the server" in result_of_fetch(
+        product, server, *inside, "--allow", "network:*"
+    )
     product.configure("[sandbox]\nnetwork = true\n")
-    assert "answer of the server" in told_about(product, server, *inside)
+    assert "answer of the server" in result_of_fetch(product, server, *inside)
 
 
-def test_listed_hosts_are_all_that_yolo_reaches_inside_a_sandbox(
-    product: Product, server: str
-) -> None:
+def test_sandbox_reaches_only_listed_hosts(product: Product, server: str) -> None:
     product.configure(f'[sandbox]\nhosts = ["{server}"]\n')
     inside = ("--sandbox", "required", "--yolo")
 
-    assert "answer of the server" in told_about(product, server, *inside)
+    assert "answer of the server" in result_of_fetch(product, server, *inside)
     port = server.partition(":")[2]
-    assert "answer of the server" not in told_about(product, f"localhost:{port}", *inside)
+    assert "answer of the server" not in result_of_fetch(product, f"localhost:{port}", *inside)

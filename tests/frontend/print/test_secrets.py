@@ -15,7 +15,7 @@ def everything_written(product: Product) -> str:
 
 
 @pytest.mark.parametrize("wire", ["openai", "anthropic"])
-def test_the_key_is_in_no_output_and_no_file(product: Product, wire: Wire) -> None:
+def test_api_key_is_in_no_output_or_file(product: Product, wire: Wire) -> None:
     product.configure(wire=wire)
     product.file("leak.txt", f"the key is {KEY}, or {KEY[:8]}\n")
     product.will(
@@ -37,7 +37,7 @@ def test_the_key_is_in_no_output_and_no_file(product: Product, wire: Wire) -> No
     assert KEY not in results.split("the key is")[1]
 
 
-def test_the_key_is_in_no_error(product: Product) -> None:
+def test_api_key_is_in_no_error_message(product: Product) -> None:
     body = json.dumps({"error": {"message": f"Incorrect API key provided: {KEY}"}})
     product.will(RawReply(status=401, body=body, headers={"content-type": "application/json"}))
 
@@ -48,14 +48,14 @@ def test_the_key_is_in_no_error(product: Product) -> None:
     assert KEY not in everything_written(product)
 
 
-def test_a_key_that_http_cannot_carry_is_not_shown(product: Product) -> None:
+def test_invalid_api_key_is_not_printed(product: Product) -> None:
     result = product.run("-p", "x", env={"FAKE_KEY": f"{KEY}\u2014x"})
 
     assert result.exit_code != 0
     assert KEY not in result.stdout + result.stderr
 
 
-def test_a_key_file_is_used_and_closed_to_the_agent(product: Product) -> None:
+def test_key_file_is_used_and_cannot_be_read_by_agent(product: Product) -> None:
     file = product.base / "key"
     file.write_text("sk-from-a-file\n")
     file.chmod(0o600)
@@ -67,7 +67,7 @@ def test_a_key_file_is_used_and_closed_to_the_agent(product: Product) -> None:
     assert len(result.json["permission_denials"]) == 1
 
 
-def test_there_is_no_flag_that_takes_a_key(product: Product) -> None:
+def test_api_key_flag_is_refused_without_printing_key(product: Product) -> None:
     result = product.run("-p", "--api-key", "sk-visible", "x")
 
     assert result.exit_code == 2
@@ -75,7 +75,7 @@ def test_there_is_no_flag_that_takes_a_key(product: Product) -> None:
     assert "--api-key-file" in result.stderr
 
 
-def test_state_is_closed_to_others(product: Product) -> None:
+def test_state_files_are_private(product: Product) -> None:
     product.will(ModelReply(text="ok"))
     product.run("-p", "-v", "x")
 
@@ -93,7 +93,7 @@ OTHERS = {
 }
 
 
-def test_keys_of_other_services_are_in_no_result_no_file_and_no_recording(product: Product) -> None:
+def test_keys_of_other_services_are_redacted_everywhere(product: Product) -> None:
     product.configure("[providers.fake.headers]\nx-proxy = '${HEADER_VALUE}'\n")
     product.file("environ", "\n".join(f"{name}={value}" for name, value in OTHERS.items()))
     product.will(ModelReply(calls=[("bash", {"command": "cat environ"})]), ModelReply(text="ok"))
@@ -113,7 +113,7 @@ def test_keys_of_other_services_are_in_no_result_no_file_and_no_recording(produc
         )
 
 
-def test_an_ordinary_word_in_a_key_variable_is_not_taken_out(product: Product) -> None:
+def test_ordinary_word_in_key_variable_is_not_redacted(product: Product) -> None:
     product.will(
         ModelReply(calls=[("bash", {"command": "echo a development server"})]),
         ModelReply(text="ok"),

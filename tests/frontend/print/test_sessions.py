@@ -15,7 +15,7 @@ def prompts(product: Product, number: int = -1) -> list[str]:
     return [m["content"] for m in product.sent(number) if m["role"] == "user"]
 
 
-def test_continue_sends_what_was_said_before(product: Product) -> None:
+def test_continue_sends_earlier_messages(product: Product) -> None:
     product.will(ModelReply(text="Noted."), ModelReply(text="Blue."))
     first = product.ask("My colour is blue.").json
 
@@ -26,7 +26,7 @@ def test_continue_sends_what_was_said_before(product: Product) -> None:
     assert product.sent()[-2] == {"role": "assistant", "content": "Noted."}
 
 
-def test_continue_without_a_session_starts_afresh_and_says_so(product: Product) -> None:
+def test_continue_without_session_starts_new_one_with_notice(product: Product) -> None:
     product.will(ModelReply(text="pong"))
 
     result = product.ask("-c", "ping")
@@ -36,7 +36,7 @@ def test_continue_without_a_session_starts_afresh_and_says_so(product: Product) 
     assert result.json["session_id"] == product.journals[0].stem
 
 
-def test_continue_means_the_newest_session_of_this_project(product: Product) -> None:
+def test_continue_uses_newest_session_of_project(product: Product) -> None:
     other = product.base / "other"
     other.mkdir()
     product.will(ModelReply(text="a"), ModelReply(text="b"), ModelReply(text="c"))
@@ -46,7 +46,7 @@ def test_continue_means_the_newest_session_of_this_project(product: Product) -> 
     assert product.ask("-c", "again").json["session_id"] == here
 
 
-def test_resume_takes_the_beginning_of_an_id(product: Product) -> None:
+def test_resume_accepts_prefix_of_id(product: Product) -> None:
     product.will(ModelReply(text="one"), ModelReply(text="two"))
     product.run("-p", "--session", "alpha-1", "first")
 
@@ -56,7 +56,7 @@ def test_resume_takes_the_beginning_of_an_id(product: Product) -> None:
     assert prompts(product) == ["first", "second"]
 
 
-def test_resuming_an_unknown_session_says_so(product: Product) -> None:
+def test_unknown_session_of_resume_is_reported(product: Product) -> None:
     result = product.ask("-r", "nope", "x")
 
     assert result.exit_code == 1
@@ -67,7 +67,7 @@ def test_resuming_an_unknown_session_says_so(product: Product) -> None:
     assert product.service.requests == []
 
 
-def test_a_named_session_is_made_then_reopened(product: Product) -> None:
+def test_named_session_is_created_then_reopened(product: Product) -> None:
     product.will(ModelReply(text="one"), ModelReply(text="two"))
 
     ids = [product.ask("--session", "my-run_1", word).json["session_id"] for word in ("a", "b")]
@@ -77,7 +77,7 @@ def test_a_named_session_is_made_then_reopened(product: Product) -> None:
     assert prompts(product) == ["a", "b"]
 
 
-def test_an_id_that_is_a_path_is_refused(product: Product) -> None:
+def test_session_id_that_is_a_path_is_refused(product: Product) -> None:
     result = product.run("-p", "--session", "../evil", "x")
 
     assert result.exit_code == 2
@@ -85,7 +85,7 @@ def test_an_id_that_is_a_path_is_refused(product: Product) -> None:
     assert not (product.state_dir / "sessions" / "evil.jsonl").exists()
 
 
-def test_a_fork_leaves_its_origin_as_it_was(product: Product) -> None:
+def test_fork_leaves_original_session_unchanged(product: Product) -> None:
     product.will(ModelReply(text="one"), ModelReply(text="two"))
     first = product.ask("first").json["session_id"]
     (origin,) = product.journals
@@ -98,7 +98,7 @@ def test_a_fork_leaves_its_origin_as_it_was(product: Product) -> None:
     assert origin.read_bytes() == before
 
 
-def test_no_session_keeps_nothing(product: Product) -> None:
+def test_no_session_flag_stores_nothing(product: Product) -> None:
     product.will(ModelReply(text="pong"))
 
     result = product.ask("--no-session", "ping")
@@ -108,7 +108,7 @@ def test_no_session_keeps_nothing(product: Product) -> None:
     assert not product.state_dir.exists()
 
 
-def test_the_second_writer_of_a_session_is_told(product: Product) -> None:
+def test_second_writer_of_session_is_refused(product: Product) -> None:
     gate = threading.Event()
     product.will(HeldReply(reply=ModelReply(text="one"), gate=gate))
     first = product.start("-p", "--session", "shared", "first")
@@ -124,7 +124,7 @@ def test_the_second_writer_of_a_session_is_told(product: Product) -> None:
     assert len(product.service.requests) == 1
 
 
-def test_a_resumed_session_keeps_its_model(product: Product) -> None:
+def test_resumed_session_keeps_its_model(product: Product) -> None:
     product.will(ModelReply(text="one"), ModelReply(text="two"), ModelReply(text="three"))
     product.ask("-m", "fake/gpt-4.1", "first")
 
@@ -132,7 +132,7 @@ def test_a_resumed_session_keeps_its_model(product: Product) -> None:
     assert product.ask("-c", "-m", "fake/gpt-4o", "third").json["model"] == "gpt-4o"
 
 
-def test_a79_a_command_that_was_killed_with_its_program_is_not_run_again(product: Product) -> None:
+def test_a79_killed_command_is_not_rerun_on_continue(product: Product) -> None:
     command = "echo x >> runs; echo $$ > pid.tmp; mv pid.tmp pid; exec sleep 600"
     product.will(ModelReply(calls=[("bash", {"command": command})]), ModelReply(text="going on"))
     process = product.start("-p", "--yolo", "x")
@@ -145,11 +145,11 @@ def test_a79_a_command_that_was_killed_with_its_program_is_not_run_again(product
 
     assert (result.exit_code, result.stdout) == (0, "going on\n")
     assert (product.project / "runs").read_text() == "x\n"
-    [told] = [message["content"] for message in product.sent() if message["role"] == "tool"]
-    assert "outcome is unknown" in told
+    [tool_result] = [message["content"] for message in product.sent() if message["role"] == "tool"]
+    assert "outcome is unknown" in tool_result
 
 
-def test_a72_a_blocked_call_is_still_an_error_after_a_restart(product: Product) -> None:
+def test_a72_denied_call_stays_error_after_restart(product: Product) -> None:
     product.configure(wire="anthropic", model="claude-sonnet-4-5")
     product.will(
         ModelReply(calls=[("bash", {"command": "make"})]),
@@ -171,7 +171,7 @@ def test_a72_a_blocked_call_is_still_an_error_after_a_restart(product: Product) 
         assert result["is_error"] is True
 
 
-def test_a86_the_second_process_sends_all_that_the_first_one_had(product: Product) -> None:
+def test_a86_second_process_sends_complete_history_of_first(product: Product) -> None:
     product.configure(wire="anthropic", model="claude-sonnet-4-5")
     product.file("note.txt", "remember\n")
     call = ("bash", {"command": "echo ran >> ran.txt"})
@@ -200,7 +200,7 @@ def bare(message: dict[str, Any]) -> dict[str, Any]:
     return {**message, "content": kept}
 
 
-def test_a_killed_program_leaves_a_session_that_goes_on(product: Product) -> None:
+def test_killed_session_can_be_continued(product: Product) -> None:
     command = "echo $$ > pid.tmp; mv pid.tmp pid; exec sleep 600"
     product.will(ModelReply(calls=[("bash", {"command": command})]), ModelReply(text="going on"))
     process = product.start("-p", "--yolo", "--session", "mine", "x")

@@ -17,7 +17,7 @@ def asked(product: Product) -> str:
     return text
 
 
-def test_stdin_follows_the_words_after_a_blank_line(product: Product) -> None:
+def test_stdin_is_appended_to_words_after_blank_line(product: Product) -> None:
     product.will(ModelReply(text="ok"))
 
     product.run_forked("-p", "What is", "this?", stdin="some\ntext\n")
@@ -33,7 +33,7 @@ def test_stdin_alone_is_the_prompt(product: Product) -> None:
     assert asked(product) == "from a file"
 
 
-def test_an_empty_stdin_is_as_none(product: Product) -> None:
+def test_empty_stdin_is_ignored(product: Product) -> None:
     product.will(ModelReply(text="ok"))
 
     product.run_forked("-p", "only words")
@@ -41,7 +41,7 @@ def test_an_empty_stdin_is_as_none(product: Product) -> None:
     assert asked(product) == "only words"
 
 
-def test_no_prompt_at_all_is_wrong_usage(product: Product) -> None:
+def test_missing_prompt_is_usage_error(product: Product) -> None:
     result = product.run("-p")
 
     assert (result.exit_code, result.stdout) == (2, "")
@@ -50,11 +50,11 @@ def test_no_prompt_at_all_is_wrong_usage(product: Product) -> None:
     assert not product.state_dir.exists()
 
 
-def test_blank_words_are_no_prompt(product: Product) -> None:
+def test_blank_prompt_is_usage_error(product: Product) -> None:
     assert product.run("-p", "  ").exit_code == 2
 
 
-def test_a_silent_open_pipe_does_not_hold_up_a_prompt_in_words(product: Product) -> None:
+def test_silent_pipe_on_stdin_does_not_delay_prompt_in_words(product: Product) -> None:
     product.will(ModelReply(text="pong"))
     process = product.start("-p", "ping", stdin=subprocess.PIPE)
 
@@ -66,7 +66,7 @@ def test_a_silent_open_pipe_does_not_hold_up_a_prompt_in_words(product: Product)
     assert "nothing came on stdin" in result.stderr
 
 
-def test_a_terminal_is_not_read(product: Product) -> None:
+def test_stdin_that_is_a_terminal_is_not_read(product: Product) -> None:
     product.will(ModelReply(text="pong"))
     controller, terminal = pty.openpty()
     try:
@@ -79,7 +79,7 @@ def test_a_terminal_is_not_read(product: Product) -> None:
     assert asked(product) == "ping"
 
 
-def test_a_closed_stdin_is_no_trouble(product: Product) -> None:
+def test_closed_stdin_is_tolerated(product: Product) -> None:
     product.will(ModelReply(text="pong"))
 
     result = finish(
@@ -89,7 +89,7 @@ def test_a_closed_stdin_is_no_trouble(product: Product) -> None:
     assert result.stdout == "pong\n"
 
 
-def test_the_key_may_come_on_stdin(product: Product) -> None:
+def test_api_key_can_be_read_from_stdin(product: Product) -> None:
     product.will(ModelReply(text="pong"))
 
     result = product.run("-p", "--api-key-stdin", "ping", stdin="sk-from-stdin\n")
@@ -99,7 +99,7 @@ def test_the_key_may_come_on_stdin(product: Product) -> None:
     assert asked(product) == "ping"
 
 
-def test_bytes_that_are_no_text_are_replaced(product: Product) -> None:
+def test_invalid_utf8_on_stdin_is_replaced(product: Product) -> None:
     product.will(ModelReply(text="ok"))
     raw = product.file("raw.bin", b"a\xffb")
 
@@ -109,7 +109,7 @@ def test_bytes_that_are_no_text_are_replaced(product: Product) -> None:
     assert asked(product) == "look\n\na\ufffdb"
 
 
-def test_a_pipe_that_does_not_block_is_read_to_its_end(product: Product) -> None:
+def test_nonblocking_stdin_is_read_to_end(product: Product) -> None:
     product.will(ModelReply(text="ok"))
     reading, writing = os.pipe()
     os.set_blocking(reading, False)
@@ -124,7 +124,7 @@ def test_a_pipe_that_does_not_block_is_read_to_its_end(product: Product) -> None
     assert asked(product) == "first second"
 
 
-def test_a_pipe_that_falls_silent_is_given_up_and_it_is_said(
+def test_stdin_that_stalls_is_abandoned_with_notice(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(streams, "NEXT_PIECE_S", 0.05)
@@ -141,14 +141,12 @@ def test_a_pipe_that_falls_silent_is_given_up_and_it_is_said(
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
-def test_a_signal_ends_the_reading_of_stdin(
-    product: Product, number: signal.Signals, code: int
-) -> None:
+def test_signal_ends_read_of_stdin(product: Product, number: signal.Signals, code: int) -> None:
     reading, writing = os.pipe()
     process = product.start("-p", stdin=reading)
     os.close(reading)
     os.write(writing, b"x" * 65536)
-    # Taken only by whoever reads already: then there is room for as much again.
+    # The second write succeeds only once the program reads.
     os.write(writing, b"x" * 65536)
     process.send_signal(number)
     result = finish(process)

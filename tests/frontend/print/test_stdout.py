@@ -21,7 +21,7 @@ def drained(fd: int) -> bytes:
 
 
 @pytest.mark.parametrize("blocking", [True, False])
-def test_a_slow_reader_gets_every_byte_in_order(blocking: bool) -> None:
+def test_slow_reader_gets_every_byte_in_order(blocking: bool) -> None:
     reading, writing = os.pipe()
     os.set_blocking(writing, blocking)
     got: list[bytes] = []
@@ -36,7 +36,7 @@ def test_a_slow_reader_gets_every_byte_in_order(blocking: bool) -> None:
     assert got == [MUCH.encode()]
 
 
-def test_a_reader_that_is_gone_ends_the_writing() -> None:
+def test_closed_reader_stops_output() -> None:
     reading, writing = os.pipe()
     os.close(reading)
     stdout = Stdout(writing)
@@ -48,7 +48,7 @@ def test_a_reader_that_is_gone_ends_the_writing() -> None:
     assert stdout.is_closed
 
 
-def test_a_signal_gives_up_a_write_that_nobody_takes() -> None:
+def test_signal_abandons_blocked_write() -> None:
     reading, writing = os.pipe()
     stdout = Stdout(writing)
     heard: list[str] = []
@@ -68,7 +68,7 @@ def test_a_signal_gives_up_a_write_that_nobody_takes() -> None:
     assert heard == ["SIGTERM"]
 
 
-def test_a_signal_does_not_disturb_a_write_that_gets_through() -> None:
+def test_signal_does_not_disturb_write_that_succeeds() -> None:
     reading, writing = os.pipe()
     fcntl.fcntl(writing, fcntl.F_SETPIPE_SZ, 1024 * 1024)
     stdout = Stdout(writing)
@@ -102,7 +102,7 @@ def _when_blocked(stdout: Stdout, number: signal.Signals) -> None:
     os.kill(os.getpid(), number)
 
 
-def test_a_reader_that_is_gone_is_no_failure() -> None:
+def test_closed_reader_is_not_a_failure() -> None:
     reading, writing = os.pipe()
     os.close(reading)
     stdout = Stdout(writing)
@@ -112,7 +112,7 @@ def test_a_reader_that_is_gone_is_no_failure() -> None:
     assert stdout.failure == ""
 
 
-def test_a_disk_that_is_full_is_a_failure() -> None:
+def test_full_disk_is_a_failure() -> None:
     full = os.open("/dev/full", os.O_WRONLY)
     stdout = Stdout(full)
     stdout.write("one\n")

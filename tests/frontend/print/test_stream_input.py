@@ -47,7 +47,7 @@ class Dialogue:
         return result.exit_code
 
 
-def test_one_prompt_after_the_other_has_one_result_each(product: Product) -> None:
+def test_each_prompt_gets_its_own_result(product: Product) -> None:
     product.will(ModelReply(text="one"), ModelReply(text="two"))
     dialogue = Dialogue(product)
 
@@ -63,7 +63,7 @@ def test_one_prompt_after_the_other_has_one_result_each(product: Product) -> Non
     assert [m["content"] for m in product.sent() if m["role"] == "user"] == ["first", "second"]
 
 
-def test_a_line_during_a_run_steers_it_between_two_calls(product: Product) -> None:
+def test_line_sent_during_run_steers_it(product: Product) -> None:
     held = HeldReply(reply=ModelReply(calls=[("list_dir", {"path": "."})]))
     product.will(held, ModelReply(calls=[("list_dir", {"path": "."})]), ModelReply(text="done"))
     dialogue = Dialogue(product)
@@ -82,7 +82,7 @@ def test_a_line_during_a_run_steers_it_between_two_calls(product: Product) -> No
     assert "rather look at CI" in product.sent(1)[-1]["content"]
 
 
-def test_what_comes_too_late_to_steer_is_answered_in_a_run_of_its_own(product: Product) -> None:
+def test_line_too_late_to_steer_starts_its_own_run(product: Product) -> None:
     product.will(ModelReply(text="one"), ModelReply(text="two"))
 
     result = product.run(*FLAGS, stdin=line("first") + line("second"))
@@ -92,7 +92,7 @@ def test_what_comes_too_late_to_steer_is_answered_in_a_run_of_its_own(product: P
     assert "first" in said[0] and any("second" in text for text in said)
 
 
-def test_the_end_of_input_lets_the_run_finish(product: Product) -> None:
+def test_run_finishes_after_end_of_input(product: Product) -> None:
     gate = threading.Event()
     product.will(HeldReply(reply=ModelReply(text="pong"), gate=gate))
     dialogue = Dialogue(product)
@@ -108,7 +108,7 @@ def test_the_end_of_input_lets_the_run_finish(product: Product) -> None:
     assert [one["result"] for one in results(dialogue.lines)] == ["pong"]
 
 
-def test_a_bad_line_is_told_and_the_rest_goes_on(product: Product) -> None:
+def test_invalid_line_is_reported_and_later_lines_are_handled(product: Product) -> None:
     product.will(ModelReply(text="pong"))
 
     result = product.run(*FLAGS, stdin='{"type":\nnonsense\n[]\n' + line("ping"))
@@ -118,14 +118,14 @@ def test_a_bad_line_is_told_and_the_rest_goes_on(product: Product) -> None:
     assert [one["result"] for one in results(result.lines)] == ["pong"]
 
 
-def test_no_line_at_all_is_wrong_usage(product: Product) -> None:
+def test_empty_input_is_usage_error(product: Product) -> None:
     result = product.run(*FLAGS, stdin="")
 
     assert result.exit_code == 2
     assert "no message" in result.stderr
 
 
-def test_a_line_longer_than_a_pipe_arrives_whole(product: Product) -> None:
+def test_line_longer_than_pipe_buffer_is_read_completely(product: Product) -> None:
     product.will(ModelReply(text="ok"))
 
     finish(product.start(*FLAGS, stdin=subprocess.PIPE), line("x" * 300_000))
@@ -133,7 +133,7 @@ def test_a_line_longer_than_a_pipe_arrives_whole(product: Product) -> None:
     assert len(product.sent()[-1]["content"]) == 300_000
 
 
-def test_steering_that_a_failed_run_never_took_is_told(product: Product) -> None:
+def test_undelivered_steering_of_failed_run_is_reported(product: Product) -> None:
     held = HeldReply(reply=RawReply(status=401, body='{"error":{"message":"no"}}'))
     product.will(held)
     process = product.start(*FLAGS, stdin=subprocess.PIPE)
@@ -151,14 +151,14 @@ def test_steering_that_a_failed_run_never_took_is_told(product: Product) -> None
     assert "and this" in result.stderr
 
 
-def test_words_together_with_lines_are_refused(product: Product) -> None:
+def test_words_with_stream_input_are_refused(product: Product) -> None:
     result = product.run(*FLAGS, "some words", stdin=line("ping"))
 
     assert result.exit_code == 2
     assert "stream-json" in result.stderr
 
 
-def test_a_prompt_after_a_deferred_call_passes_it_over(product: Product) -> None:
+def test_prompt_after_deferred_call_continues_without_it(product: Product) -> None:
     product.will(
         ModelReply(calls=[("bash", {"command": "make"})]), ModelReply(text="never mind then")
     )
@@ -176,7 +176,7 @@ def test_a_prompt_after_a_deferred_call_passes_it_over(product: Product) -> None
 
 
 @pytest.mark.parametrize("is_closed", [False, True])
-def test_a_stdin_that_holds_no_lines_is_wrong_usage(product: Product, is_closed: bool) -> None:
+def test_stdin_without_lines_is_usage_error(product: Product, is_closed: bool) -> None:
     closed = ["bash", "-c", 'exec "$@" <&-', "bash"]
 
     result = finish(
@@ -187,7 +187,7 @@ def test_a_stdin_that_holds_no_lines_is_wrong_usage(product: Product, is_closed:
     assert "no message" in result.stderr
 
 
-def test_a_line_that_nests_too_deep_is_a_bad_line(product: Product) -> None:
+def test_deeply_nested_line_is_invalid(product: Product) -> None:
     product.will(ModelReply(text="pong"))
 
     result = product.run(*FLAGS, stdin="[" * 200_000 + "\n" + line("ping"))

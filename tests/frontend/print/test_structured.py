@@ -41,7 +41,7 @@ def by_answer(product: Product) -> Product:
 # -- through a tool
 
 
-def test_n28_a_submitted_result_is_the_answer(by_tool: Product) -> None:
+def test_n28_submitted_result_is_the_answer(by_tool: Product) -> None:
     by_tool.file("a.txt", "two bugs\n")
     by_tool.will(ModelReply(calls=[("read", {"path": "a.txt"})]), submit(bugs=2))
 
@@ -51,10 +51,10 @@ def test_n28_a_submitted_result_is_the_answer(by_tool: Product) -> None:
     assert (result["subtype"], result["exit_code"], result["num_turns"]) == ("success", 0, 2)
     assert "submit_result" in tool_names(by_tool)
     assert "response_format" not in by_tool.service.requests[0].json
-    assert by_tool.sent_text(0).count("submit_result") >= 2, "told of it, and offered it"
+    assert by_tool.sent_text(0).count("submit_result") >= 2, "described and offered"
 
 
-def test_as_text_it_is_one_line_of_json_also_in_the_file(by_tool: Product) -> None:
+def test_text_output_of_structured_result_is_one_json_line(by_tool: Product) -> None:
     by_tool.will(ModelReply(text="I count.", calls=[("submit_result", {"bugs": 3})]))
 
     result = by_tool.run("-p", "-o", "out.json", "--json-schema", json.dumps(BUGS), "count")
@@ -63,7 +63,7 @@ def test_as_text_it_is_one_line_of_json_also_in_the_file(by_tool: Product) -> No
     assert (by_tool.project / "out.json").read_text() == '{"bugs":3}\n'
 
 
-def test_as_text_it_commands_no_terminal_and_means_the_same(product: Product) -> None:
+def test_text_output_of_structured_result_escapes_control_characters(product: Product) -> None:
     product.configure(BY_TOOL)
     schema = {"type": "object", "properties": {"word": {"type": "string"}}, "required": ["word"]}
     product.will(ModelReply(calls=[("submit_result", {"word": "\x9b31m \u202e \x7f"})]))
@@ -74,7 +74,7 @@ def test_as_text_it_commands_no_terminal_and_means_the_same(product: Product) ->
 
 
 @pytest.mark.parametrize("shape", ["claude", "native"])
-def test_in_lines_the_last_object_holds_it(by_tool: Product, shape: str) -> None:
+def test_last_line_contains_structured_output(by_tool: Product, shape: str) -> None:
     by_tool.will(submit(bugs=3))
     flags = ("--output-format", "stream-json", "--event-format", shape)
 
@@ -88,7 +88,7 @@ def test_in_lines_the_last_object_holds_it(by_tool: Product, shape: str) -> None
     )
 
 
-def test_what_is_wrong_is_told_and_asked_for_again(by_tool: Product) -> None:
+def test_invalid_result_is_explained_and_requested_again(by_tool: Product) -> None:
     by_tool.will(ModelReply(text="There are many."), submit(bugs="many"), submit(bugs=7))
 
     result = by_tool.ask("--json-schema", json.dumps(BUGS), "count").json
@@ -96,11 +96,11 @@ def test_what_is_wrong_is_told_and_asked_for_again(by_tool: Product) -> None:
     assert result["structured_output"] == {"bugs": 7}
     assert by_tool.sent(1)[-1]["role"] == "user"
     assert "Call `submit_result`" in json.dumps(by_tool.sent(1)[-1])
-    [told] = [m["content"] for m in by_tool.sent(2) if m["role"] == "tool"]
-    assert "bugs: 'many' is not of type 'integer'" in told and "attempt 2/3" in told
+    [tool_result] = [m["content"] for m in by_tool.sent(2) if m["role"] == "tool"]
+    assert "bugs: 'many' is not of type 'integer'" in tool_result and "attempt 2/3" in tool_result
 
 
-def test_a18_it_fails_after_three_times_in_vain(by_tool: Product) -> None:
+def test_a18_structured_output_fails_after_three_retries(by_tool: Product) -> None:
     by_tool.will(*(submit(bugs="x" * n) for n in range(1, 6)))
 
     process = by_tool.ask("--json-schema", json.dumps(BUGS), "count")
@@ -115,7 +115,7 @@ def test_a18_it_fails_after_three_times_in_vain(by_tool: Product) -> None:
     assert [text[14:25] for text in results] == [f"attempt {n}/3" for n in (1, 2, 3)]
 
 
-def test_who_reads_text_gets_json_or_nothing(by_tool: Product) -> None:
+def test_text_output_without_valid_result_is_empty(by_tool: Product) -> None:
     by_tool.will(*[ModelReply(text="Seven, I think.")] * 4)
 
     result = by_tool.run("-p", "--json-schema", json.dumps(BUGS), "count")
@@ -125,7 +125,7 @@ def test_who_reads_text_gets_json_or_nothing(by_tool: Product) -> None:
 
 
 @pytest.mark.parametrize("mode", ["standard", "restrictive", "plan"])
-def test_no_mode_keeps_it_back(by_tool: Product, mode: str) -> None:
+def test_submit_result_is_allowed_in_every_mode(by_tool: Product, mode: str) -> None:
     by_tool.will(submit(bugs=1))
     flags = ("--permission-mode", mode, "--no-tools")
 
@@ -135,7 +135,7 @@ def test_no_mode_keeps_it_back(by_tool: Product, mode: str) -> None:
     assert tool_names(by_tool) == ["submit_result"]
 
 
-def test_what_is_no_object_is_submitted_as_the_member_of_one(by_tool: Product) -> None:
+def test_schema_that_is_no_object_is_wrapped_in_one(by_tool: Product) -> None:
     by_tool.will(submit(result=[1, "2"]), submit(result=[1, 2]))
 
     result = by_tool.ask("--json-schema", json.dumps(NUMBERS), "which?").json
@@ -149,7 +149,7 @@ def test_what_is_no_object_is_submitted_as_the_member_of_one(by_tool: Product) -
     assert parameters["type"] == "object" and list(parameters["properties"]) == ["result"]
 
 
-def test_the_limit_of_turns_holds(by_tool: Product) -> None:
+def test_turn_limit_applies_to_structured_output(by_tool: Product) -> None:
     by_tool.will(ModelReply(text="Many."), ModelReply(text="Very many."), submit(bugs=1))
 
     result = by_tool.ask("--max-turns", "2", "--json-schema", json.dumps(BUGS), "count")
@@ -161,7 +161,7 @@ def test_the_limit_of_turns_holds(by_tool: Product) -> None:
 # -- through the service
 
 
-def test_a_service_that_can_is_given_the_schema(by_answer: Product) -> None:
+def test_schema_is_sent_to_provider_that_supports_it(by_answer: Product) -> None:
     by_answer.will(ModelReply(text=' {"bugs": 2}\n'))
 
     result = by_answer.ask("--json-schema", json.dumps(BUGS), "count").json
@@ -173,7 +173,7 @@ def test_a_service_that_can_is_given_the_schema(by_answer: Product) -> None:
     assert "submit_result" not in tool_names(by_answer)
 
 
-def test_each_format_has_its_own_way_to_say_so(product: Product) -> None:
+def test_schema_is_sent_in_format_of_provider(product: Product) -> None:
     product.configure(wire="anthropic", model="claude-sonnet-5")
     product.will(ModelReply(text='{"bugs": 2}'))
 
@@ -184,12 +184,12 @@ def test_each_format_has_its_own_way_to_say_so(product: Product) -> None:
     assert (shape["type"], list(shape["schema"]["properties"])) == ("json_schema", ["bugs"])
 
 
-def test_a_model_that_stands_in_and_cannot_is_told_in_words(by_answer: Product) -> None:
+def test_fallback_model_without_support_gets_schema_as_text(by_answer: Product) -> None:
     by_answer.configure(
         f'models = ["gpt-4.1"]\n{BY_ANSWER}[models."fake/gpt-4.1"]\nstructured = false\n'
         '[roles]\nfallback = "fake/gpt-4.1"\n'
     )
-    # Refused for what it is asked by, so there is no sense in asking again.
+    # A quota error is not retried, so the fallback answers at once.
     no_quota = {"error": {"message": "You exceeded your quota.", "code": "insufficient_quota"}}
     by_answer.will(RawReply(status=429, body=json.dumps(no_quota)), ModelReply(text='{"bugs": 2}'))
 
@@ -201,7 +201,7 @@ def test_a_model_that_stands_in_and_cannot_is_told_in_words(by_answer: Product) 
     assert "fits this JSON Schema" in by_answer.sent_text(1)
 
 
-def test_its_answers_are_checked_all_the_same(by_answer: Product) -> None:
+def test_answer_of_provider_is_validated_against_schema(by_answer: Product) -> None:
     by_answer.will(ModelReply(text="Two."), ModelReply(text='```json\n{"bugs": "2"}\n```'))
     by_answer.will(ModelReply(text='```json\n{"bugs": 2}\n```'))
 
@@ -212,7 +212,7 @@ def test_its_answers_are_checked_all_the_same(by_answer: Product) -> None:
     assert "bugs: '2' is not of type 'integer'" in json.dumps(by_answer.sent(2)[-1])
 
 
-def test_a_service_that_never_holds_to_it_fails_the_run(by_answer: Product) -> None:
+def test_provider_that_never_matches_schema_fails_run(by_answer: Product) -> None:
     by_answer.will(*[ModelReply(text='{"bugs": null}')] * 4)
 
     result = by_answer.ask("--json-schema", json.dumps(BUGS), "count")
@@ -222,7 +222,7 @@ def test_a_service_that_never_holds_to_it_fails_the_run(by_answer: Product) -> N
     assert len(by_answer.service.requests) == 4
 
 
-def test_a_service_that_refuses_the_schema_is_asked_through_the_tool(by_answer: Product) -> None:
+def test_provider_that_rejects_schema_falls_back_to_tool(by_answer: Product) -> None:
     by_answer.file("a.txt", "two bugs\n")
     by_answer.will(REFUSED, ModelReply(calls=[("read", {"path": "a.txt"})]), submit(bugs=2))
 
@@ -236,10 +236,10 @@ def test_a_service_that_refuses_the_schema_is_asked_through_the_tool(by_answer: 
     assert "submit_result" in tool_names(by_answer, 1)
 
 
-# -- who else carries a session on
+# -- turns, resume and stream input
 
 
-def test_messages_that_come_as_lines_are_answered_so_as_well(by_tool: Product) -> None:
+def test_stream_input_prompt_gets_structured_output(by_tool: Product) -> None:
     by_tool.will(submit(bugs=1))
     line = json.dumps({"type": "user", "message": {"role": "user", "content": "count"}})
     flags = ("--input-format", "stream-json", "--output-format", "json")
@@ -249,7 +249,7 @@ def test_messages_that_come_as_lines_are_answered_so_as_well(by_tool: Product) -
     assert (result.exit_code, result.json["structured_output"]) == (0, {"bugs": 1})
 
 
-def test_turn_by_turn_the_tries_are_counted_all_the_same(by_tool: Product) -> None:
+def test_schema_retries_are_counted_across_turns(by_tool: Product) -> None:
     by_tool.will(*(submit(bugs="x" * n) for n in range(1, 6)))
     flags = ("--output-format", "json", "--json-schema", json.dumps(BUGS))
 
@@ -260,7 +260,7 @@ def test_turn_by_turn_the_tries_are_counted_all_the_same(by_tool: Product) -> No
     assert more[-1].json["error"]["kind"] == "schema"
 
 
-def test_a_run_that_waited_still_ends_with_the_result(by_tool: Product) -> None:
+def test_deferred_run_ends_with_structured_output(by_tool: Product) -> None:
     by_tool.will(
         ModelReply(calls=[("bash", {"command": "touch x"}), ("submit_result", {"bugs": 4})])
     )
@@ -276,7 +276,7 @@ def test_a_run_that_waited_still_ends_with_the_result(by_tool: Product) -> None:
     assert (result.exit_code, result.json["structured_output"]) == (0, {"bugs": 5})
 
 
-def test_what_stopped_at_a_limit_is_carried_on_with_it(by_tool: Product) -> None:
+def test_run_continued_after_limit_ends_with_structured_output(by_tool: Product) -> None:
     by_tool.will(ModelReply(text="Many."), submit(bugs=4))
     schema = ("--json-schema", json.dumps(BUGS))
     stopped = by_tool.ask("--max-turns", "1", *schema, "count")
@@ -290,7 +290,7 @@ def test_what_stopped_at_a_limit_is_carried_on_with_it(by_tool: Product) -> None
 # -- wrong usage
 
 
-def test_a_schema_may_be_in_a_file_named_from_where_it_was_typed(by_tool: Product) -> None:
+def test_schema_file_is_relative_to_start_folder(by_tool: Product) -> None:
     by_tool.file("schemas/bugs.json", json.dumps(BUGS))
     by_tool.file("deep/a.txt")
     by_tool.will(submit(bugs=1))
@@ -319,7 +319,7 @@ def test_a_schema_may_be_in_a_file_named_from_where_it_was_typed(by_tool: Produc
         ("@latin.json", "not UTF-8"),
     ],
 )
-def test_a_schema_that_is_none_is_told_before_anything_is_asked(
+def test_invalid_schema_is_reported_before_request(
     product: Product, schema: str, words: str
 ) -> None:
     product.file("latin.json", b'{"title":"\xe9"}')
@@ -342,7 +342,7 @@ def test_a_schema_that_is_none_is_told_before_anything_is_asked(
         (("-p", "/cost"), "not with the command /cost"),
     ],
 )
-def test_it_goes_with_a_prompt_that_is_answered(
+def test_schema_flag_without_answered_prompt_is_usage_error(
     product: Product, words: tuple[str, ...], why: str
 ) -> None:
     result = product.run("--json-schema", json.dumps(BUGS), *words)

@@ -19,7 +19,7 @@ from dirge_py.slash.registry import TypedCommand
         (Prompt(piped="/plan add paging"), "/plan"),
     ],
 )
-def test_every_prompt_is_a_request_with_the_flag(prompt: Prompt, typed: str) -> None:
+def test_plan_flag_turns_any_prompt_into_plan_request(prompt: Prompt, typed: str) -> None:
     assert prompt.as_plan().words == typed
 
 
@@ -32,20 +32,20 @@ def test_every_prompt_is_a_request_with_the_flag(prompt: Prompt, typed: str) -> 
         ("compact", "the files", "the files"),
     ],
 )
-def test_only_a_request_gets_what_is_piped_in(name: str, args: str, expected: str) -> None:
+def test_stdin_is_appended_only_to_plan_request(name: str, args: str, expected: str) -> None:
     prompt = Prompt(words=f"/{name} {args}", piped="like this")
 
     assert prompt.arguments(TypedCommand(name=name, args=args, command=None)) == expected
 
 
 @pytest.mark.parametrize("word", ["accept", "resume", "drop", "stop", "status"])
-def test_a_word_that_is_piped_in_is_no_word_of_the_command(word: str) -> None:
+def test_plan_verb_on_stdin_is_treated_as_request(word: str) -> None:
     prompt = Prompt(piped=f"{word}\n").as_plan()
 
     assert prompt.arguments(TypedCommand(name="plan", args="", command=None)) == f'"{word}"'
 
 
-def test_no_file_is_named_by_what_is_piped_in_behind_a_request(tmp_path: Path) -> None:
+def test_mentions_in_stdin_of_plan_request_are_escaped(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("one\n")
     prompt = Prompt(words="/plan as @a.txt says", piped="see @a.txt (@a.txt) me@a.txt")
     args = prompt.arguments(TypedCommand(name="plan", args="as @a.txt says", command=None))
