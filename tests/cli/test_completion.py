@@ -49,7 +49,7 @@ def in_fish(script: Path, line: str) -> list[str]:
     return [line.split("\t")[0] for line in text]
 
 
-def test_bash_completes_flags_words_and_values(script: dict[str, Path]) -> None:
+def test_bash_completes_flags_subcommands_and_values(script: dict[str, Path]) -> None:
     def offered(*words: str) -> list[str]:
         return in_bash(script["bash"], "dirge", *words)
 
@@ -65,14 +65,14 @@ def test_bash_completes_flags_words_and_values(script: dict[str, Path]) -> None:
     assert offered("fix", "s") == [""]
 
 
-def test_bash_completes_files_where_a_flag_takes_one(script: dict[str, Path]) -> None:
+def test_bash_completes_files_after_path_flags(script: dict[str, Path]) -> None:
     (script["bash"].parent / "some folder").mkdir()
 
     assert in_bash(script["bash"], "dirge", "--config", "dirge.z") == ["dirge.zsh"]
     assert in_bash(script["bash"], "dirge", "-C", "some") == ["some folder"]
 
 
-def test_fish_completes_flags_words_and_values(script: dict[str, Path]) -> None:
+def test_fish_completes_flags_subcommands_and_values(script: dict[str, Path]) -> None:
     file = script["fish"]
     assert in_fish(file, "dirge --permission-m") == ["--permission-mode"]
     assert in_fish(file, "dirge --permission-mode ") == sorted(MODES)
@@ -81,7 +81,7 @@ def test_fish_completes_flags_words_and_values(script: dict[str, Path]) -> None:
     assert "--format" not in in_fish(file, "dirge --")
 
 
-def test_zsh_takes_the_script(script: dict[str, Path]) -> None:
+def test_zsh_loads_script(script: dict[str, Path]) -> None:
     if shutil.which("zsh") is None:
         lacking("zsh")
     assert output(["zsh", "-n", str(script["zsh"])], script["zsh"].parent) == []
@@ -91,7 +91,7 @@ def test_zsh_takes_the_script(script: dict[str, Path]) -> None:
     ]
 
 
-def test_every_flag_that_is_told_of_is_offered_and_no_hidden_one() -> None:
+def test_every_visible_flag_is_offered() -> None:
     main = next(place for place in command_specs() if place.name == "")
     offered = {name for flag in main.flags for name in flag.option_strings}
 
@@ -104,11 +104,11 @@ def test_every_flag_that_is_told_of_is_offered_and_no_hidden_one() -> None:
 def test_every_subcommand_is_offered() -> None:
     main = next(place for place in command_specs() if place.name == "")
 
-    # `exec` is another program's word for -p, and hidden.
+    # `exec` is a hidden alias of -p.
     assert set(main.words) == set(SUBCOMMANDS) - {"exec"}
 
 
-def test_it_is_a_subcommand(product: Product) -> None:
+def test_completion_subcommand_prints_script(product: Product) -> None:
     result = product.run("completion", "bash")
 
     assert result.exit_code == 0
@@ -120,11 +120,11 @@ def test_it_is_a_subcommand(product: Product) -> None:
     ("words", "fits"),
     [("", True), ("bash", True), ("--help", True), ("bash scripts", False), ("of this", False)],
 )
-def test_other_words_behind_completion_are_a_prompt(words: str, fits: bool) -> None:
+def test_completion_followed_by_other_words_is_a_prompt(words: str, fits: bool) -> None:
     assert completion_fits(words.split()) is fits
 
 
-def test_no_shell_and_an_unknown_one_are_wrong_usage() -> None:
+def test_missing_or_unknown_shell_is_usage_error() -> None:
     for words in ((), ("csh",)):
         with pytest.raises(UsageError):
             completion(words)

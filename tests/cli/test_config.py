@@ -9,7 +9,7 @@ import pytest
 from tests.support.product import KEY, Product
 
 
-def test_init_writes_settings_that_check_out(product: Product) -> None:
+def test_init_writes_valid_settings(product: Product) -> None:
     (product.config_dir / "config.toml").unlink()
 
     result = product.run("config", "init", env={"OPENAI_API_KEY": "sk-x"})
@@ -21,7 +21,7 @@ def test_init_writes_settings_that_check_out(product: Product) -> None:
     assert product.run("config", "check", env={"OPENAI_API_KEY": "sk-x"}).exit_code == 0
 
 
-def test_init_does_not_overwrite(product: Product) -> None:
+def test_init_does_not_overwrite_settings(product: Product) -> None:
     before = (product.config_dir / "config.toml").read_text()
 
     result = product.run("config", "init")
@@ -30,7 +30,7 @@ def test_init_does_not_overwrite(product: Product) -> None:
     assert (product.config_dir / "config.toml").read_text() == before
 
 
-def test_check_passes_good_settings_and_names_what_is_wrong(product: Product) -> None:
+def test_check_accepts_valid_settings_and_names_unknown_setting(product: Product) -> None:
     good = product.run("config", "check")
     product.configure("[loop]\nmax_turnz = 1\n")
     bad = product.run("config", "check")
@@ -41,13 +41,13 @@ def test_check_passes_good_settings_and_names_what_is_wrong(product: Product) ->
     assert "max_turnz" in bad.stdout + bad.stderr
 
 
-def test_check_without_a_usable_provider_fails(product: Product) -> None:
+def test_check_fails_without_usable_provider(product: Product) -> None:
     (product.config_dir / "config.toml").unlink()
 
     assert product.run("config", "check").exit_code != 0
 
 
-def test_show_says_where_each_setting_comes_from_and_no_key(product: Product) -> None:
+def test_show_prints_origin_of_each_setting_and_no_key(product: Product) -> None:
     result = product.run("config", "show")
 
     assert result.exit_code == 0
@@ -56,13 +56,13 @@ def test_show_says_where_each_setting_comes_from_and_no_key(product: Product) ->
     assert product.run("config").stdout == result.stdout
 
 
-def test_path_names_the_file(product: Product) -> None:
+def test_path_prints_settings_file(product: Product) -> None:
     result = product.run("config", "path")
 
     assert str(product.config_dir / "config.toml") in result.stdout
 
 
-def test_prompt_shows_what_would_be_sent(product: Product) -> None:
+def test_prompt_prints_complete_system_prompt(product: Product) -> None:
     product.file("AGENTS.md", "Use tabs, always.\n")
 
     result = product.run_forked("config", "prompt")
@@ -72,18 +72,18 @@ def test_prompt_shows_what_would_be_sent(product: Product) -> None:
     assert "together" in result.stdout
 
 
-def test_nothing_of_it_writes_state(product: Product) -> None:
+def test_config_verbs_write_no_state(product: Product) -> None:
     for verb in ("check", "show", "path", "prompt"):
         product.run("config", verb)
 
     assert not product.state_dir.exists()
 
 
-def test_an_unknown_flag_is_wrong_usage(product: Product) -> None:
+def test_unknown_flag_is_usage_error(product: Product) -> None:
     assert product.run("config", "show", "--nonsense").exit_code == 2
 
 
-def test_a_module_in_the_project_is_not_imported_by_python_m(product: Product) -> None:
+def test_module_in_project_is_not_imported(product: Product) -> None:
     (product.project / "json.py").write_text(f'open("{product.base}/ran", "w")\n')
     result = subprocess.run(
         [sys.executable, "-m", "dirge_py", "config", "check"],
@@ -97,7 +97,7 @@ def test_a_module_in_the_project_is_not_imported_by_python_m(product: Product) -
 
 
 @pytest.mark.parametrize("words", [("set", "ui.theme", "day"), ("get", "ui.theme"), ("edit",)])
-def test_a_verb_that_config_does_not_have_is_refused_with_those_it_has(
+def test_unknown_config_verb_is_refused_with_list_of_verbs(
     product: Product, words: tuple[str, ...]
 ) -> None:
     result = product.run("config", *words)

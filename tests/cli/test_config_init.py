@@ -33,7 +33,7 @@ def answer(terminal: Terminal, question: str, typed: str) -> None:
     terminal.press(f"{typed}\n")
 
 
-def test_enter_takes_what_was_found_and_a_number_the_model(tmp_path: Path) -> None:
+def test_enter_selects_detected_provider_and_number_selects_model(tmp_path: Path) -> None:
     with FakeService([TAGS, TAGS, ModelReply(text="ok")]) as service:
         terminal = asked(tmp_path, service)
         terminal.read_until("*  1  Ollama  answers at")
@@ -46,7 +46,7 @@ def test_enter_takes_what_was_found_and_a_number_the_model(tmp_path: Path) -> No
     assert 'type = "ollama"' in written and 'model = "gemma3"' in written
 
 
-def test_words_narrow_and_the_key_is_not_shown(tmp_path: Path) -> None:
+def test_typed_words_filter_choices_and_key_is_not_echoed(tmp_path: Path) -> None:
     folder = tmp_path / "config"
     folder.mkdir()
     (folder / "config.toml").write_text("# mine\n[ui]\n")
@@ -71,7 +71,7 @@ def test_words_narrow_and_the_key_is_not_shown(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("mark", ["narrow [1]: ", "not shown): "])
-def test_ctrl_c_leaves_nothing_behind(tmp_path: Path, mark: str) -> None:
+def test_ctrl_c_exits_and_writes_nothing(tmp_path: Path, mark: str) -> None:
     terminal = asked(tmp_path)
     if mark != "narrow [1]: ":
         answer(terminal, "narrow [1]: ", "groq")
@@ -82,7 +82,7 @@ def test_ctrl_c_leaves_nothing_behind(tmp_path: Path, mark: str) -> None:
     assert not (tmp_path / "config").exists()
 
 
-def test_whoever_would_rather_not_changes_nothing(tmp_path: Path) -> None:
+def test_ctrl_d_cancels_and_writes_nothing(tmp_path: Path) -> None:
     terminal = asked(tmp_path)
     terminal.read_until("narrow [1]: ")
     terminal.press("\x04")
@@ -91,13 +91,13 @@ def test_whoever_would_rather_not_changes_nothing(tmp_path: Path) -> None:
     assert not (tmp_path / "config").exists()
 
 
-def test_the_file_with_comments_is_written_where_it_is_asked_for(tmp_path: Path) -> None:
+def test_template_flag_writes_commented_settings(tmp_path: Path) -> None:
     terminal = asked(tmp_path, None, "--template")
     assert terminal.finish() == 0
     assert "# [providers" in (tmp_path / "config" / "config.toml").read_text()
 
 
-def test_settings_that_are_wrong_are_told_before_the_questions(tmp_path: Path) -> None:
+def test_invalid_settings_are_reported_before_questions(tmp_path: Path) -> None:
     (tmp_path / "config").mkdir()
     (tmp_path / "config" / "config.toml").write_text("[ui\n")
     terminal = asked(tmp_path)
@@ -105,13 +105,13 @@ def test_settings_that_are_wrong_are_told_before_the_questions(tmp_path: Path) -
     assert b"config.toml:1" in terminal.output and b"narrow" not in terminal.output
 
 
-def test_the_template_is_for_init_alone(product: Product) -> None:
+def test_template_flag_is_refused_by_other_verbs(product: Product) -> None:
     result = product.run("config", "show", "--template")
     assert (result.exit_code, result.stdout) == (2, "")
     assert "--template is for" in result.stderr
 
 
-async def test_words_that_fit_nothing_show_all_again(
+async def test_words_that_match_nothing_show_all_choices_again(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     typed = iter(["zzz", "99", "many 1", "50"])

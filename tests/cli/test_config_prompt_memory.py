@@ -8,7 +8,7 @@ import pytest
 from dirge_py.cli.config import config_command
 
 
-def test_what_is_remembered_is_shown_with_its_tokens(
+def test_prompt_shows_memory_with_its_tokens(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     config = Path(os.environ["DIRGE_CONFIG_DIR"])

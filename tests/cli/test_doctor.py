@@ -52,12 +52,12 @@ def project(home: Path, monkeypatch: pytest.MonkeyPatch) -> ScriptedProject:
 # -- the command
 
 
-def test_what_stands_behind_it_decides_whether_it_is_a_command() -> None:
+def test_doctor_followed_by_words_is_a_prompt() -> None:
     words: list[list[str]] = [[], ["--json"], ["the", "tests"]]
     assert [takes_only_flags(rest) for rest in words] == [True, True, False]
 
 
-def test_without_a_terminal_it_looks_at_the_rest(product: Product) -> None:
+def test_doctor_without_terminal_checks_everything_else(product: Product) -> None:
     result = product.run("doctor")
     assert (result.exit_code, result.stderr) == (0, "")
     assert "skipped  answers" in result.stdout
@@ -65,7 +65,7 @@ def test_without_a_terminal_it_looks_at_the_rest(product: Product) -> None:
     assert KEY not in result.stdout
 
 
-def test_what_is_wrong_with_the_settings_is_a_problem_with_its_place(product: Product) -> None:
+def test_invalid_setting_is_a_problem(product: Product) -> None:
     product.configure("[ui]\nthemes = 1\n")
     result = product.run("doctor", "--json")
     assert result.exit_code == 1
@@ -75,7 +75,7 @@ def test_what_is_wrong_with_the_settings_is_a_problem_with_its_place(product: Pr
     assert "no setting `themes` in [ui]" in problems[0]["words"]
 
 
-def test_keys_that_are_in_each_others_way_and_untrusted_files_are_told(product: Product) -> None:
+def test_key_conflicts_and_untrusted_files_are_reported(product: Product) -> None:
     product.configure('[keys]\nredraw = "ctrl+k"\npager = "ctrl+i"\n')
     product.file(".dirge/plugins/x.py", "")
     text = product.run("doctor").stdout
@@ -84,7 +84,7 @@ def test_keys_that_are_in_each_others_way_and_untrusted_files_are_told(product: 
     assert "has settings or plugins that are not loaded\n" in text and "fix: dirge trust" in text
 
 
-def test_a_plugin_that_cannot_be_loaded_is_a_warning_with_the_reason(product: Product) -> None:
+def test_broken_plugin_is_a_warning_with_reason(product: Product) -> None:
     for name, body in {"good": "pass", "bad": "raise ValueError('no key')"}.items():
         file = product.config_dir / "plugins" / f"{name}.py"
         file.parent.mkdir(exist_ok=True)
@@ -97,7 +97,7 @@ def test_a_plugin_that_cannot_be_loaded_is_a_warning_with_the_reason(product: Pr
     assert not list(product.state_dir.rglob("*.jsonl")), "a check begins no session"
 
 
-def test_settings_with_which_nothing_starts_are_a_problem(product: Product) -> None:
+def test_settings_that_prevent_start_are_a_problem(product: Product) -> None:
     product.configure('[tools]\nenabled = ["nope"]\n')
     result = product.run("doctor")
     assert result.exit_code == 1
@@ -112,31 +112,29 @@ print(*[each.state for each in check_folders(Path("/"), os.environ)])
 """
 
 
-def test_a_folder_that_is_not_there_is_not_looked_at() -> None:
+def test_missing_folder_of_cwd_flag_is_usage_error() -> None:
     with pytest.raises(UsageError, match="can't change to /nowhere"):
         doctor(["-C", "/nowhere"])
 
 
-def test_a_state_folder_that_cannot_be_written_is_a_problem(
-    open_tmp_path: Path, tmp_path: Path
-) -> None:
+def test_unwritable_state_folder_is_a_problem(open_tmp_path: Path, tmp_path: Path) -> None:
     (tmp_path / "state").mkdir(mode=0o755)
     environment = {"PYTHONPATH": str(ROOT), "HOME": "/", "DIRGE_STATE_DIR": f"{tmp_path}/state/x"}
 
-    def told(*prefix: str) -> str:
+    def state(*prefix: str) -> str:
         command = [*prefix, sys.executable, "-c", STATE]
         result = subprocess.run(command, env=environment, capture_output=True, text=True, cwd="/")
         return result.stdout.split()[0]
 
-    assert told() == "ok"
-    assert told(*as_nobody()) == "problem"
+    assert state() == "ok"
+    assert state(*as_nobody()) == "problem"
 
 
 # -- asking the terminal
 
 
 def asked(cwd: Path, answer: str) -> bytes:
-    """The bytes it writes to a terminal with these answers; checks that the modes are restored."""
+    """Return the output of `doctor` on a terminal with these answers; checks restored modes."""
     terminal = Terminal(("-m", "dirge_py", "doctor"), cwd=cwd, **GOOD)
     terminal.read_until("\x1b[c")
     terminal.press(answer)
@@ -146,14 +144,14 @@ def asked(cwd: Path, answer: str) -> bytes:
     return terminal.output
 
 
-def test_a_terminal_is_asked_and_left_as_it_was(tmp_path: Path) -> None:
+def test_terminal_is_queried_and_restored(tmp_path: Path) -> None:
     text = asked(tmp_path, ANSWERS)
     assert b"every key arrives" in text
     assert b"wide characters and emoji have the expected width" in text
     assert b"the terminal says that it takes it" in text
 
 
-def test_a_terminal_that_says_nothing_is_not_waited_for(tmp_path: Path) -> None:
+def test_silent_terminal_times_out(tmp_path: Path) -> None:
     assert b"the terminal didn't answer within 200 ms" in asked(tmp_path, "")
 
 
@@ -165,13 +163,13 @@ HANGING = "from dirge_py.sdk.doctor.terminal import ask_terminal; ask_terminal(0
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_while_it_waits_leaves_the_terminal_as_it_was(
+def test_signal_during_terminal_query_restores_terminal(
     tmp_path: Path, number: signal.Signals
 ) -> None:
     terminal = Terminal(("-c", HANGING), cwd=tmp_path)
     terminal.read_until("\x1b[c")
     assert termios.tcgetattr(terminal.master) != terminal.before
-    # Before it has begun to wait, a signal would be noticed only at the end of the wait.
+    # A signal sent before the wait begins would be noticed only at its end.
     until(lambda: is_asleep(terminal.child.pid))
     terminal.child.send_signal(number)
     terminal.child.wait(20)
@@ -180,7 +178,7 @@ def test_a_signal_while_it_waits_leaves_the_terminal_as_it_was(
 
 
 @given(st.binary(), st.integers(min_value=0, max_value=len(ANSWERS)))
-def test_whatever_comes_back_is_read(noise: bytes, cut: int) -> None:
+def test_any_terminal_answer_is_parsed(noise: bytes, cut: int) -> None:
     answers = ANSWERS.encode()
     assert read_answers(answers).has_kitty_keys
     found = read_answers(answers[:cut] + noise)
@@ -207,18 +205,18 @@ def states(environment: dict[str, str], size: tuple[int, int] | None = (80, 24))
         ({"WSL_DISTRO_NAME": "Debian"}, "wsl", "ok"),
     ],
 )
-def test_the_environment_tells_what_the_terminal_is(
+def test_environment_variables_decide_terminal_findings(
     changed: dict[str, str], name: str, state: str
 ) -> None:
     assert states(GOOD | changed)[name] == state
 
 
-def test_a_small_terminal_is_told() -> None:
+def test_small_terminal_is_reported() -> None:
     sizes = [(80, 24), (30, 10), (19, 4)]
     assert [states(GOOD, size)["size"] for size in sizes] == ["ok", "warning", "problem"]
 
 
-def test_programs_that_are_missing_are_named_with_their_fix(
+def test_missing_programs_are_reported_with_fix(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
@@ -228,7 +226,7 @@ def test_programs_that_are_missing_are_named_with_their_fix(
     assert {found[name].state for name in ("rg", "pager", "editor")} == {"warning"}
 
 
-def test_a_program_of_the_project_is_named_and_not_run(
+def test_program_inside_project_is_reported_and_not_run(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     folder = tmp_path / ".venv" / "bin"
@@ -249,7 +247,7 @@ def test_a_program_of_the_project_is_named_and_not_run(
     assert not (tmp_path / "ran").exists()
 
 
-def test_only_a_problem_makes_it_fail() -> None:
+def test_only_problems_give_failure_exit_code() -> None:
     assert exit_code([passed("a", ""), warn("b", "")]) == 0
     assert exit_code([passed("a", ""), failed("b", "")]) == 1
     assert as_text([warn("b", "\x1b[2Jx", "do")]).splitlines()[:2] == [
@@ -267,11 +265,11 @@ def test_only_a_problem_makes_it_fail() -> None:
         *[(key, True) for key in ("ctrl+_", "ctrl+@", "ctrl+space", "ctrl+x [", "alt+shift+k")],
     ],
 )
-def test_a_key_that_the_terminal_has_no_bytes_for_is_told(key: str, arrives: bool) -> None:
+def test_key_that_terminal_cannot_send_is_reported(key: str, arrives: bool) -> None:
     config = Config.model_validate({"keys": {"/mode plan": [key]}})
-    lost = [told for told in key_problems(config, False) if "kitty" in told]
+    lost = [problem for problem in key_problems(config, False) if "kitty" in problem]
     assert (not lost) == arrives
-    assert not [told for told in key_problems(config, True) if "kitty" in told]
+    assert not [problem for problem in key_problems(config, True) if "kitty" in problem]
 
 
 # -- tmux
@@ -286,7 +284,7 @@ def tmux(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Tmux]:
 
 
 @NEEDED
-def test_the_lines_for_tmux_mend_what_was_found(tmux: Tmux, tmp_path: Path) -> None:
+def test_suggested_tmux_settings_fix_findings(tmux: Tmux, tmp_path: Path) -> None:
     lines = missing_lines(list(check_tmux(os.environ)))
     assert "set -s extended-keys on" in lines and "set -sg escape-time 10" in lines
 
@@ -296,7 +294,7 @@ def test_the_lines_for_tmux_mend_what_was_found(tmux: Tmux, tmp_path: Path) -> N
     assert missing_lines(list(check_tmux(os.environ))) == []
 
 
-def test_what_stood_in_the_file_of_tmux_is_kept(tmp_path: Path) -> None:
+def test_existing_tmux_settings_are_kept(tmp_path: Path) -> None:
     settings = tmp_path / ".tmux.conf"
     settings.write_text("set -g mouse on")
     copies = [append_lines(["set -g a"], tmp_path) for _ in range(2)]
@@ -308,7 +306,7 @@ def test_what_stood_in_the_file_of_tmux_is_kept(tmp_path: Path) -> None:
 
 @NEEDED
 @pytest.mark.parametrize("is_agreed", [True, False])
-async def test_the_file_of_tmux_is_written_only_after_a_yes(
+async def test_tmux_settings_are_written_only_after_approval(
     tmux: Tmux, project: ScriptedProject, is_agreed: bool
 ) -> None:
     settings = Path.home() / ".tmux.conf"
@@ -327,7 +325,7 @@ async def test_the_file_of_tmux_is_written_only_after_a_yes(
     assert settings.exists() == is_agreed
 
 
-async def test_the_same_is_shown_in_the_tui(project: ScriptedProject, home: Path) -> None:
+async def test_doctor_command_shows_findings_in_ui(project: ScriptedProject, home: Path) -> None:
     plugins = home / "config" / "plugins"
     plugins.mkdir()
     (plugins / "good.py").write_text("def register(dirge):\n    pass\n")

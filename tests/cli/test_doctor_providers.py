@@ -72,7 +72,7 @@ def found(
         ),
     ],
 )
-def test_what_the_service_answers_is_told_with_its_fix(
+def test_provider_response_decides_finding_and_fix(
     tmp_path: Path, reply: RawReply, state: str, words: str, fix: str
 ) -> None:
     with FakeService([reply]) as service:
@@ -84,7 +84,7 @@ def test_what_the_service_answers_is_told_with_its_fix(
     assert words in findings.words and fix in findings.fix
 
 
-def test_what_does_not_answer_is_not_waited_for(tmp_path: Path) -> None:
+def test_silent_or_unreachable_provider_is_a_problem(tmp_path: Path) -> None:
     with FakeService([NoReply()]) as service:
         findings = found(tmp_path, entry(service.openai_url), limit_s=0.5)
     assert "no list of models within 0.5 s" in findings["provider mine"].words
@@ -94,7 +94,7 @@ def test_what_does_not_answer_is_not_waited_for(tmp_path: Path) -> None:
     assert "Is the service running there?" in findings["provider mine"].fix
 
 
-def test_only_the_provider_in_use_makes_it_fail(tmp_path: Path) -> None:
+def test_unused_provider_causes_only_a_warning(tmp_path: Path) -> None:
     nowhere = f"http://127.0.0.1:{free_port()}/v1"
     with FakeService([LISTED]) as service:
         text = 'provider = "mine"\n' + entry(service.openai_url) + entry(nowhere, alias="other")
@@ -125,7 +125,7 @@ WIRES: list[tuple[str, str, dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("kind", "path", "body", "header"), WIRES)
-def test_every_format_has_its_list_and_takes_the_key_in_its_own_header(
+def test_model_list_is_requested_in_format_of_provider(
     tmp_path: Path, kind: str, path: str, body: dict[str, Any], header: str
 ) -> None:
     with FakeService([RawReply(body=json.dumps(body))]) as service:
@@ -146,7 +146,7 @@ def test_every_format_has_its_list_and_takes_the_key_in_its_own_header(
         ([], None),
     ],
 )
-def test_a_model_that_is_not_listed_is_a_warning(
+def test_unlisted_model_is_a_warning(
     tmp_path: Path, listed: Sequence[str], fix: str | None
 ) -> None:
     body = json.dumps({"data": [{"id": each} for each in listed]})
@@ -158,7 +158,7 @@ def test_a_model_that_is_not_listed_is_a_warning(
         assert fix in findings["model"].fix
 
 
-def test_roles_whose_model_cannot_be_used_are_named(tmp_path: Path) -> None:
+def test_role_with_unusable_model_is_named(tmp_path: Path) -> None:
     with FakeService([LISTED]) as service:
         text = entry(service.openai_url) + '[roles]\nreview = "anthropic/x"\nsummarize = "mine"\n'
         findings = found(tmp_path, text)
@@ -166,7 +166,7 @@ def test_roles_whose_model_cannot_be_used_are_named(tmp_path: Path) -> None:
     assert "role summarize" not in findings
 
 
-def test_offline_nobody_is_asked(tmp_path: Path) -> None:
+def test_offline_flag_sends_no_requests(tmp_path: Path) -> None:
     with Service([LISTED]) as service:
         url = service.openai_url
         findings = found(tmp_path, entry(url), is_offline=True, DIRGE_LOCAL_SERVERS=url)
@@ -176,7 +176,7 @@ def test_offline_nobody_is_asked(tmp_path: Path) -> None:
     assert "local servers" not in findings
 
 
-def test_one_key_is_not_tried_twice_at_the_same_service(tmp_path: Path) -> None:
+def test_same_key_is_tried_once_per_service(tmp_path: Path) -> None:
     with FakeService([LISTED, LISTED]) as service:
         findings = found(tmp_path, "", OPENAI_API_KEY="sk-own", OPENAI_BASE_URL=service.openai_url)
         assert len(service.requests) == 1
@@ -184,13 +184,13 @@ def test_one_key_is_not_tried_twice_at_the_same_service(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("alias", ["openai", "openai-responses"])
-def test_of_two_ways_to_one_service_that_in_use_is_told(tmp_path: Path, alias: str) -> None:
+def test_only_provider_in_use_is_shown_for_shared_key(tmp_path: Path, alias: str) -> None:
     environment = {"OPENAI_API_KEY": "k", "MISTRAL_API_KEY": "m", "DIRGE_MODEL": f"{alias}/x"}
     findings = found(tmp_path, "", is_offline=True, **environment)
     assert set(findings) == {f"provider {alias}", "provider mistral"}
 
 
-def test_servers_of_this_machine_are_told(tmp_path: Path) -> None:
+def test_local_server_is_reported_as_provider(tmp_path: Path) -> None:
     tags = RawReply(body=json.dumps({"models": [{"name": "qwen3", "size": 1}]}))
     with FakeService([tags] * 8) as service:
         findings = found(tmp_path, "", DIRGE_LOCAL_SERVERS=service.url("ollama"))
@@ -203,9 +203,7 @@ def test_servers_of_this_machine_are_told(tmp_path: Path) -> None:
     ("kind", "path", "is_told"),
     [("ollama", "", False), ("ollama", "/", False), ("openai", "/nothing", True)],
 )
-def test_a_server_of_this_machine_is_told_of_once(
-    tmp_path: Path, kind: str, path: str, is_told: bool
-) -> None:
+def test_local_server_is_reported_once(tmp_path: Path, kind: str, path: str, is_told: bool) -> None:
     pages = {"/api/tags": {"models": [{"name": "gpt-4o", "size": 1}]}}
     with Service(replies_by_path(pages)) as service:
         url = f"http://127.0.0.1:{service.port}"
@@ -213,19 +211,19 @@ def test_a_server_of_this_machine_is_told_of_once(
         findings = found(tmp_path, text, DIRGE_LOCAL_SERVERS=url)
     assert ("local servers" in findings) is is_told
     if is_told:
-        # It answers, only not as what it was taken for.
+        # The server answers, but with another wire format than configured.
         assert findings["provider mine"].state == "ok"
         assert findings["local servers"].words == f"Ollama at {url}: gpt-4o"
 
 
-def test_a_server_without_models_is_told_how_to_get_one(tmp_path: Path) -> None:
+def test_local_server_without_models_suggests_pull(tmp_path: Path) -> None:
     with FakeService([RawReply(body='{"models": []}')] * 4) as service:
         findings = found(tmp_path, "", DIRGE_LOCAL_SERVERS=service.url("ollama"))
     assert findings["local servers"].fix == "ollama pull qwen3"
     assert found(tmp_path, "")["local servers"].state == "skipped"
 
 
-def test_all_of_it_is_in_the_json(product: Product) -> None:
+def test_json_contains_all_findings(product: Product) -> None:
     product.will(LISTED)
     findings = product.run("doctor", "--json").json["findings"]
     names = {each["name"]: each["state"] for each in findings}

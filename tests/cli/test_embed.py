@@ -30,7 +30,7 @@ def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(embeddings, "RETRY_POLICY", RecoveryPolicy(base_s=0.001))
 
 
-def test_words_are_texts(product: Product) -> None:
+def test_words_are_embedded_as_separate_texts(product: Product) -> None:
     product.will(vectors([0.5, -1], [2, 3.25]))
 
     result = product.run("embed", "--dimensions", "2", "--", "one text", "--another")
@@ -52,7 +52,7 @@ def test_words_are_texts(product: Product) -> None:
     }
 
 
-def test_lines_on_stdin_are_texts(product: Product) -> None:
+def test_lines_of_stdin_are_embedded_as_texts(product: Product) -> None:
     product.will(vectors([1], [2]))
 
     result = product.run("embed", stdin="first\n\n  \nsecond line\n")
@@ -61,7 +61,7 @@ def test_lines_on_stdin_are_texts(product: Product) -> None:
     assert product.service.requests[0].json["input"] == ["first", "second line"]
 
 
-def test_ollama_embeds_too(product: Product) -> None:
+def test_ollama_embeds_texts(product: Product) -> None:
     product.configure(wire="ollama", model="qwen3")
     found = {"model": "all-minilm", "embeddings": [[0.25, 0.5]], "prompt_eval_count": 3}
     product.will(answer(found))
@@ -78,7 +78,7 @@ def test_ollama_embeds_too(product: Product) -> None:
     assert seen.json == {"model": "all-minilm", "truncate": False, "input": ["a text"]}
 
 
-def test_a_sentence_stays_a_prompt(product: Product) -> None:
+def test_embed_followed_by_sentence_is_a_prompt(product: Product) -> None:
     product.will(ModelReply(text="It is done."))
 
     result = product.run("embed", "the", "docs", "into", "the", "site", "-p")
@@ -87,7 +87,7 @@ def test_a_sentence_stays_a_prompt(product: Product) -> None:
     assert product.service.requests[0].path == "/v1/chat/completions"
 
 
-def test_only_a_flag_or_stdin_makes_it_a_subcommand(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_embed_is_subcommand_only_with_flag_or_stdin(monkeypatch: pytest.MonkeyPatch) -> None:
     assert embed_fits(["--", "x"])
     assert embed_fits(["--model", "m", "x"])
     assert not embed_fits(["the", "--model", "m"])
@@ -97,7 +97,7 @@ def test_only_a_flag_or_stdin_makes_it_a_subcommand(monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize("words", [(), ("--",), ("--", " ")])
-def test_nothing_to_embed_is_wrong_usage(product: Product, words: tuple[str, ...]) -> None:
+def test_missing_text_is_usage_error(product: Product, words: tuple[str, ...]) -> None:
     result = product.run("embed", *words, stdin="\n")
 
     assert result.exit_code == 2
@@ -105,7 +105,7 @@ def test_nothing_to_embed_is_wrong_usage(product: Product, words: tuple[str, ...
     assert product.service.requests == []
 
 
-def test_a_provider_without_embeddings_is_told_and_others_are_named(product: Product) -> None:
+def test_provider_without_embeddings_is_refused_with_alternatives(product: Product) -> None:
     other = f'[providers.other]\ntype = "openai"\nbase_url = "{product.service.openai_url}"\n'
     product.configure(other, wire="anthropic", model="claude-haiku-4-5")
 
@@ -122,7 +122,7 @@ def test_a_provider_without_embeddings_is_told_and_others_are_named(product: Pro
 @pytest.mark.parametrize(
     ("given", "asked"), [("fake/big", "big"), ("some/big", "some/big"), ("fake/a/b", "a/b")]
 )
-def test_a_model_may_be_named_with_its_provider(product: Product, given: str, asked: str) -> None:
+def test_model_can_be_named_with_its_provider(product: Product, given: str, asked: str) -> None:
     product.will(vectors([1]))
 
     result = product.run("embed", "-m", given, "--", "x")
@@ -130,20 +130,20 @@ def test_a_model_may_be_named_with_its_provider(product: Product, given: str, as
     assert (result.exit_code, product.service.requests[0].json["model"]) == (0, asked)
 
 
-def test_a_length_that_is_none_is_told(product: Product) -> None:
+def test_invalid_dimensions_are_refused(product: Product) -> None:
     result = product.run("embed", "--dimensions", "0", "--", "x")
 
     assert result.exit_code == 2 and "'0' is not a whole number above 0" in result.stderr
 
 
-def test_a_provider_that_does_not_exist_is_told(product: Product) -> None:
+def test_unknown_provider_is_reported(product: Product) -> None:
     result = product.run("embed", "--provider", "nobody", "x")
 
     assert (result.exit_code, "nobody" in result.stderr) == (2, True)
 
 
 @pytest.mark.usefixtures("hasty")
-def test_what_passes_is_tried_again(product: Product) -> None:
+def test_transient_error_is_retried(product: Product) -> None:
     product.will(answer({"error": {"message": "slow down"}}, 429), vectors([1]))
 
     result = product.run("embed", "--", "x")
@@ -156,7 +156,7 @@ def test_what_passes_is_tried_again(product: Product) -> None:
 @pytest.mark.parametrize(
     ("status", "exit_code", "requests"), [(503, 75, 6), (400, 1, 1), (401, 1, 1)]
 )
-def test_a_refusal_has_its_exit_code(
+def test_failed_request_has_exit_code_of_its_kind(
     product: Product, status: int, exit_code: int, requests: int
 ) -> None:
     product.will(*[answer({"error": {"message": "no"}}, status)] * 6)
@@ -168,7 +168,7 @@ def test_a_refusal_has_its_exit_code(
     assert KEY not in result.stderr
 
 
-def test_a_used_up_quota_is_not_waited_for(product: Product) -> None:
+def test_exhausted_quota_is_not_retried(product: Product) -> None:
     words = {"error": {"message": "daily limit reached"}}
     product.will(answer(words, 429, **{"retry-after": "7200"}))
 

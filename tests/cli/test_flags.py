@@ -34,7 +34,7 @@ HIDDEN = {
 }
 
 
-def test_help_lists_exactly_what_is_built(product: Product) -> None:
+def test_help_lists_exactly_the_public_flags(product: Product) -> None:
     result = product.run_apart("--help")
 
     flags = result.stdout.partition("subcommands:")[0]
@@ -43,7 +43,7 @@ def test_help_lists_exactly_what_is_built(product: Product) -> None:
     assert listed == BUILT
 
 
-def test_the_parser_knows_what_is_built_and_the_hidden_aliases() -> None:
+def test_parser_knows_public_flags_and_hidden_aliases() -> None:
     parser = build_parser()
 
     known = set(parser._option_string_actions)
@@ -58,7 +58,7 @@ def test_the_parser_knows_what_is_built_and_the_hidden_aliases() -> None:
 
 
 @pytest.mark.parametrize("flag", NOT_BUILT)
-def test_what_is_not_built_is_unknown(product: Product, flag: str) -> None:
+def test_unsupported_flag_is_usage_error(product: Product, flag: str) -> None:
     result = product.run("-p", flag, "x")
 
     assert result.exit_code == 2
@@ -66,7 +66,7 @@ def test_what_is_not_built_is_unknown(product: Product, flag: str) -> None:
     assert product.service.requests == []
 
 
-def test_an_unknown_flag_is_told_with_the_nearest(product: Product) -> None:
+def test_unknown_flag_is_reported_with_suggestion(product: Product) -> None:
     result = product.run("-p", "--max-turnz", "3", "x")
 
     assert (result.exit_code, result.stdout) == (2, "")
@@ -74,7 +74,7 @@ def test_an_unknown_flag_is_told_with_the_nearest(product: Product) -> None:
     assert "`--max-turns`" in result.stderr
 
 
-def test_an_unknown_format_lists_those_there_are(product: Product) -> None:
+def test_unknown_output_format_lists_known_ones(product: Product) -> None:
     result = product.run("-p", "--output-format", "xml", "ping")
 
     assert result.exit_code == 2
@@ -82,7 +82,7 @@ def test_an_unknown_format_lists_those_there_are(product: Product) -> None:
     assert product.service.requests == []
 
 
-def test_the_version_is_printed_alone(product: Product) -> None:
+def test_version_is_printed_alone(product: Product) -> None:
     assert product.run_apart("--version").stdout == f"dirge {__version__}\n"
     assert product.run("-p", "--version").stdout == f"dirge {__version__}\n"
 
@@ -118,7 +118,7 @@ def test_the_version_is_printed_alone(product: Product) -> None:
         ("-p", "--config", "nowhere.toml", "x"),
     ],
 )
-def test_what_does_not_go_together_is_wrong_usage(product: Product, words: tuple[str, ...]) -> None:
+def test_incompatible_flags_are_usage_errors(product: Product, words: tuple[str, ...]) -> None:
     result = product.run(*words, stdin="")
 
     assert (result.exit_code, result.stdout) == (2, "")
@@ -136,25 +136,25 @@ def test_what_does_not_go_together_is_wrong_usage(product: Product, words: tuple
         ("--dangerously-skip-permissions",),
     ],
 )
-def test_the_words_of_other_agents_work(product: Product, flags: tuple[str, ...]) -> None:
+def test_flags_of_other_agents_are_accepted(product: Product, flags: tuple[str, ...]) -> None:
     product.will(ModelReply(text="pong"))
 
     assert product.run("-p", *flags, "ping").stdout == "pong\n"
 
 
-def test_a_hidden_alias_does_what_its_flag_does(product: Product) -> None:
+def test_hidden_alias_sets_session_id(product: Product) -> None:
     product.will(ModelReply(text="pong"))
 
     assert product.ask("--session-id", "mine", "ping").json["session_id"] == "mine"
 
 
-def test_exec_is_print(product: Product) -> None:
+def test_exec_is_alias_of_print(product: Product) -> None:
     product.will(ModelReply(text="pong"))
 
     assert product.run("exec", "ping").stdout == "pong\n"
 
 
-def test_two_dashes_end_the_options(product: Product) -> None:
+def test_double_dash_ends_flags(product: Product) -> None:
     product.will(ModelReply(text="ok"))
 
     product.run("-p", "--", "--yolo", "is", "what?")
@@ -162,7 +162,7 @@ def test_two_dashes_end_the_options(product: Product) -> None:
     assert product.sent()[-1]["content"] == "--yolo is what?"
 
 
-def test_flags_may_stand_after_the_words(product: Product) -> None:
+def test_flags_may_follow_words(product: Product) -> None:
     product.will(ModelReply(text="pong"))
 
     assert product.run("ping", "-p", "--output-format", "json").json["result"] == "pong"
@@ -191,7 +191,7 @@ def test_words_that_fit_no_subcommand_are_a_prompt(
     assert "terminal" in result.stderr
 
 
-def test_the_terminal_ui_needs_a_terminal(product: Product) -> None:
+def test_terminal_ui_without_terminal_is_usage_error(product: Product) -> None:
     result = product.run_forked("do", "it")
 
     assert result.exit_code == 2
@@ -199,7 +199,7 @@ def test_the_terminal_ui_needs_a_terminal(product: Product) -> None:
 
 
 @pytest.mark.parametrize("level", ["low", "high"])
-def test_a_model_may_carry_a_thinking_level(product: Product, level: str) -> None:
+def test_model_can_carry_thinking_level(product: Product, level: str) -> None:
     product.will(ModelReply(text="pong"))
 
     product.run("-p", "-m", f"fake/gpt-5:{level}", "ping")

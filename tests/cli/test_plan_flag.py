@@ -3,7 +3,7 @@
 from tests.support.product import Product
 
 
-def test_an_interactive_start_begins_with_the_plan(product: Product) -> None:
+def test_plan_flag_starts_line_mode_with_plan(product: Product) -> None:
     product.configure("[plan]\nenabled = false\n")
 
     result = product.run_forked("--line", "--plan", "make", "it", stdin="/quit\n")

@@ -43,7 +43,7 @@ async def typed(line: str, conversation: object) -> PrintFront:
     return front
 
 
-def test_its_text_is_a_section_of_what_the_model_is_told(product: Product) -> None:
+def test_prompt_file_becomes_section_of_system_prompt(product: Product) -> None:
     prompt(product.config_dir, "plan", PLAN)
     product.will(ModelReply(text="A plan.")).ask("--prompt", "plan", "x")
     text = system_prompt(product)
@@ -51,7 +51,7 @@ def test_its_text_is_a_section_of_what_the_model_is_told(product: Product) -> No
     assert "deny_tools" not in text
 
 
-def test_an_unknown_one_ends_the_start_and_names_the_near_ones(product: Product) -> None:
+def test_unknown_prompt_ends_start_with_suggestion(product: Product) -> None:
     prompt(product.config_dir, "plan", PLAN)
     result = product.run("-p", "--prompt", "plam", "x")
     assert (result.exit_code, product.service.requests) == (2, [])
@@ -59,7 +59,7 @@ def test_an_unknown_one_ends_the_start_and_names_the_near_ones(product: Product)
     assert "Did you mean plan?" in result.stderr
 
 
-def test_one_with_a_slip_in_its_head_ends_the_start(product: Product) -> None:
+def test_unknown_tool_in_front_matter_ends_start(product: Product) -> None:
     prompt(product.config_dir, "plan", "---\ndeny_tools: [wriet]\n---\n")
     result = product.run("-p", "--prompt", "plan", "x")
     assert (result.exit_code, product.service.requests) == (2, [])
@@ -67,7 +67,7 @@ def test_one_with_a_slip_in_its_head_ends_the_start(product: Product) -> None:
 
 
 @pytest.mark.parametrize("more", [(), ("--yolo",), ("--allow", "edit:**")])
-def test_c15_what_a_prompt_denies_nothing_else_allows(
+def test_c15_tool_denied_by_prompt_cannot_be_allowed_otherwise(
     product: Product, more: tuple[str, ...]
 ) -> None:
     prompt(product.config_dir, "plan", PLAN)
@@ -78,7 +78,7 @@ def test_c15_what_a_prompt_denies_nothing_else_allows(
     assert not (product.project / "made.txt").exists()
 
 
-def test_a_session_that_goes_on_keeps_its_prompt(product: Product) -> None:
+def test_continued_session_keeps_its_prompt(product: Product) -> None:
     prompt(product.config_dir, "plan", PLAN)
     product.will(ModelReply(text="A plan.")).ask("--prompt", "plan", "x")
     result = product.will(WRITE, ModelReply(text="done")).ask("-c", "--yolo", "now write it")
@@ -91,7 +91,7 @@ def test_a_session_that_goes_on_keeps_its_prompt(product: Product) -> None:
     assert "The session's prompt is not used: there is no prompt 'plan'." in gone.stderr
 
 
-def test_a_trusted_projects_prompt_is_used_and_the_users_of_that_name_counts(
+def test_trusted_project_prompt_is_used_unless_user_prompt_has_same_name(
     product: Product,
 ) -> None:
     product.file(".dirge/prompts/house.md", "House rules.")
@@ -108,7 +108,7 @@ def test_a_trusted_projects_prompt_is_used_and_the_users_of_that_name_counts(
     assert "prompt `plan` of" in result.stderr
 
 
-async def test_e19_a_switch_holds_from_the_next_run_on(project: ScriptedProject) -> None:
+async def test_e19_prompt_switch_applies_to_next_run(project: ScriptedProject) -> None:
     project.model.will_call("write", path="a.txt", content="x").will_say("denied")
     project.model.will_call("write", path="b.txt", content="x").will_say("done")
     async with project.open() as conversation:
@@ -126,7 +126,7 @@ async def test_e19_a_switch_holds_from_the_next_run_on(project: ScriptedProject)
         assert again.settings.prompts.current is None
 
 
-async def test_prompts_are_listed_with_what_they_deny(project: ScriptedProject) -> None:
+async def test_prompt_command_lists_prompts_with_denied_tools(project: ScriptedProject) -> None:
     async with project.open() as conversation:
         await typed("/prompt terse", conversation)
         front = await typed("/prompt", conversation)
@@ -136,7 +136,7 @@ async def test_prompts_are_listed_with_what_they_deny(project: ScriptedProject) 
             await typed("/prompt x", conversation)
 
 
-async def test_a_prompt_that_allows_tools_offers_only_these_and_refuses_others(
+async def test_allow_tools_of_prompt_limits_offered_and_callable_tools(
     project: ScriptedProject, tmp_path: Path
 ) -> None:
     prompt(tmp_path / "config", "look", "---\nallow_tools: [Read]\n---\nLook.")
@@ -158,7 +158,7 @@ async def test_a_prompt_that_allows_tools_offers_only_these_and_refuses_others(
     assert "`bash`" in worked.system_prompt
 
 
-async def test_fs_reach_limits_what_is_read_searched_and_changed(
+async def test_fs_reach_limits_reads_searches_and_edits(
     project: ScriptedProject, tmp_path: Path
 ) -> None:
     head = "fs_reach: {read: [src, docs], write: [docs]}"
@@ -199,7 +199,7 @@ async def test_fs_reach_limits_what_is_read_searched_and_changed(
 
 
 @pytest.mark.parametrize("flags", [("--yolo",), ("--allow", "execute:**")])
-def test_a_limit_of_changing_allows_commands_that_only_look(
+def test_write_limit_of_prompt_allows_read_only_commands(
     product: Product, flags: tuple[str, ...]
 ) -> None:
     prompt(product.config_dir, "docs", "---\nfs_reach: {write: []}\n---\nLook.")
@@ -212,7 +212,7 @@ def test_a_limit_of_changing_allows_commands_that_only_look(
     assert "a tool changes no file" in system_prompt(product)
 
 
-async def test_a_prompt_with_its_own_memory_neither_reads_nor_changes_the_shared_one(
+async def test_prompt_with_own_memory_does_not_share_memory(
     project: ScriptedProject, tmp_path: Path
 ) -> None:
     prompt(tmp_path / "config", "own", "---\nmemory: own\n---\nReview.")
@@ -232,7 +232,7 @@ async def test_a_prompt_with_its_own_memory_neither_reads_nor_changes_the_shared
     assert "the shared note" in shown.shown[-1]
 
 
-async def test_a_prompts_model_is_used_with_it_and_the_one_before_comes_back(
+async def test_model_of_prompt_is_used_and_previous_model_restored(
     project: ScriptedProject, tmp_path: Path
 ) -> None:
     prompt(tmp_path / "config", "fast", "---\nmodel: fake/gpt-4.1\n---\nBe quick.")
@@ -249,7 +249,7 @@ async def test_a_prompts_model_is_used_with_it_and_the_one_before_comes_back(
         assert conversation.settings.model == "fake/other"
 
 
-async def test_the_model_before_a_prompt_comes_back_in_a_resumed_session(
+async def test_previous_model_is_restored_in_resumed_session(
     project: ScriptedProject, tmp_path: Path
 ) -> None:
     prompt(tmp_path / "config", "fast", "---\nmodel: fake/gpt-4.1:high\n---\nBe quick.")
@@ -268,7 +268,7 @@ async def test_the_model_before_a_prompt_comes_back_in_a_resumed_session(
         assert conversation.settings.model == "fake/gpt-4o"
 
 
-async def test_the_model_before_a_prompt_that_a_flag_names_comes_back(
+async def test_previous_model_is_restored_after_prompt_flag(
     project: ScriptedProject, tmp_path: Path
 ) -> None:
     prompt(tmp_path / "config", "fast", "---\nmodel: fake/gpt-4.1\n---\nBe quick.")
@@ -281,7 +281,7 @@ async def test_the_model_before_a_prompt_that_a_flag_names_comes_back(
 @pytest.mark.parametrize(
     "stored", ["fast", ["fake/gpt-4.1", "gone/m", "off"], ["fake/gpt-4.1", "fake/x", "?"], [1]]
 )
-async def test_a_model_before_a_prompt_that_cannot_be_used_is_ignored(
+async def test_unusable_stored_model_is_ignored(
     project: ScriptedProject, tmp_path: Path, stored: object
 ) -> None:
     prompt(tmp_path / "config", "fast", "---\nmodel: fake/gpt-4.1\n---\nBe quick.")
@@ -292,7 +292,7 @@ async def test_a_model_before_a_prompt_that_cannot_be_used_is_ignored(
         assert conversation.settings.model == "fake/gpt-4.1"
 
 
-async def test_a_prompt_whose_model_does_not_exist_changes_nothing(
+async def test_prompt_with_unknown_model_changes_nothing(
     project: ScriptedProject, tmp_path: Path
 ) -> None:
     prompt(tmp_path / "config", "odd", "---\nmodel: anthropic/x\n---\nBe odd.")
@@ -305,7 +305,7 @@ async def test_a_prompt_whose_model_does_not_exist_changes_nothing(
 
 
 @pytest.mark.parametrize(("flags", "model"), [((), "gpt-4.1"), (("-m", "m2"), "m2")])
-def test_a_start_with_a_prompt_uses_its_model_unless_a_flag_names_one(
+def test_prompt_flag_uses_model_of_prompt_unless_model_flag_is_given(
     product: Product, flags: tuple[str, ...], model: str
 ) -> None:
     prompt(product.config_dir, "fast", "---\nmodel: gpt-4.1\n---\nBe quick.")
@@ -325,7 +325,7 @@ def test_a_start_with_a_prompt_uses_its_model_unless_a_flag_names_one(
         ("memory: mine", "`memory` must be `shared` or `own`"),
     ],
 )
-def test_a_wrong_head_is_named(product: Product, head: str, words: str) -> None:
+def test_invalid_front_matter_is_reported(product: Product, head: str, words: str) -> None:
     prompt(product.config_dir, "odd", f"---\n{head}\n---\nBe odd.")
     result = product.run("-p", "--prompt", "odd", "x")
     assert result.exit_code == 2

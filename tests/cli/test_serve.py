@@ -36,13 +36,13 @@ def test_serve_followed_by_words_is_a_prompt(rest: list[str], fits: bool) -> Non
 @pytest.mark.parametrize(
     "rest", [["--host", "0.0.0.0"], ["-p", "hi"], ["--line"], ["--api-key-stdin"]]
 )
-def test_what_cannot_be_served_is_refused_before_a_port_is_opened(rest: list[str]) -> None:
+def test_flags_that_cannot_be_served_are_refused(rest: list[str]) -> None:
     with pytest.raises(UsageError):
         serve(rest)
 
 
 @pytest.mark.parametrize("port", ["x", "65536", "-1"])
-def test_a_port_that_is_none_is_refused_in_words(port: str) -> None:
+def test_invalid_port_is_refused(port: str) -> None:
     with pytest.raises(UsageError, match=f"'{port}' is not a port: a number from 0 to 65535"):
         serve([f"--port={port}"])
 
@@ -64,7 +64,7 @@ HOST = {"Host": "127.0.0.1:8000"}
         ({}, False, False),
     ],
 )
-def test_only_requests_of_its_own_page_are_for_it(
+def test_requests_of_other_origins_or_hosts_are_rejected(
     headers: dict[str, str], is_page: bool, is_socket: bool
 ) -> None:
     gate = RequestGuard()
@@ -73,7 +73,7 @@ def test_only_requests_of_its_own_page_are_for_it(
     assert gate.is_ours(headers, needs_origin=True) == is_socket
 
 
-def test_only_the_token_is_the_token() -> None:
+def test_only_exact_token_is_accepted() -> None:
     gate = RequestGuard()
     wrong = [None, "", gate.token[:-1], gate.token + "x", "\udcff", RequestGuard().token]
     assert [gate.has_token(given) for given in wrong] == [False] * 6
@@ -152,7 +152,7 @@ def served(home: Path) -> Iterator[Served]:
 OFFERED = "Sec-WebSocket-Protocol"
 
 
-def test_only_the_page_is_to_be_had_without_the_token_and_it_holds_no_secret(
+def test_only_page_is_served_without_token_and_contains_no_secret(
     served: Served,
 ) -> None:
     port = urlsplit(served.base).port
@@ -177,7 +177,7 @@ def test_only_the_page_is_to_be_had_without_the_token_and_it_holds_no_secret(
     assert f"{OFFERED}: dirge\r\n" in answered and token not in answered
 
 
-def test_a_prompt_typed_into_the_page_is_answered_and_nothing_comes_from_elsewhere(
+def test_prompt_in_browser_is_answered_without_external_requests(
     served: Served,
 ) -> None:
     chromium = shutil.which("chromium") or shutil.which("chromium-browser")
@@ -205,7 +205,7 @@ def test_a_prompt_typed_into_the_page_is_answered_and_nothing_comes_from_elsewhe
         page.keyboard.type("why?")
         page.keyboard.press("Enter")
         until(lambda: served.has_said("It is the linker."))
-        # The UI of before the reload has ended.
+        # The UI process of the first load has ended.
         until(lambda: len(served.apps) == 1)
         apps = served.apps
         served.child.send_signal(signal.SIGTERM)

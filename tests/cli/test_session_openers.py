@@ -12,7 +12,7 @@ from tests.support.fake_service import FakeService, RawReply
 from tests.support.project import CONFIG, ScriptedUser
 
 
-async def test_what_flags_name_is_meant_from_where_dirge_was_started(
+async def test_paths_of_flags_are_relative_to_start_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     began, extra, other = (tmp_path / name for name in ("began", "extra", "other"))
@@ -41,7 +41,7 @@ async def test_what_flags_name_is_meant_from_where_dirge_was_started(
         await conversation.close()
 
 
-async def test_a_server_of_this_machine_is_asked_once_and_used_for_every_conversation(
+async def test_local_server_is_probed_once_for_all_conversations(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tags = RawReply(body='{"models": [{"name": "qwen3", "size": 1}]}')

@@ -52,7 +52,7 @@ def refused(product: Product, *words: str) -> tuple[int, str]:
     return result.exit_code, result.stderr
 
 
-def test_only_its_own_verbs_and_flags_are_not_a_prompt() -> None:
+def test_sessions_followed_by_other_words_is_a_prompt() -> None:
     own = [[], ["list"], ["--all"], ["show", "x"], ["search", "two", "words"], ["import", "f"]]
     prompts = [["are", "lost"], ["Show", "x"], ["lists"], ["in", "my", "app", "--all"]]
 
@@ -60,7 +60,7 @@ def test_only_its_own_verbs_and_flags_are_not_a_prompt() -> None:
     assert not any(map(sessions_fits, prompts))
 
 
-def test_the_list_names_each_session_as_short_as_it_can(product: Product, stored: Store) -> None:
+def test_list_shows_shortest_unique_ids(product: Product, stored: Store) -> None:
     heads, *rows = [re.split(r"  +", line) for line in good(product).splitlines()]
 
     assert heads == ["id", "last used", "messages", "cost", "model", "title"]
@@ -72,7 +72,7 @@ def test_the_list_names_each_session_as_short_as_it_can(product: Product, stored
     assert good(product, "list") == good(product)
 
 
-def test_the_list_as_json_tells_more(product: Product, stored: Store) -> None:
+def test_list_as_json_has_more_fields(product: Product, stored: Store) -> None:
     (newest,) = json.loads(good(product, "--json", "-n", "1"))["sessions"]
 
     assert newest["id"] == "20261120-aaab22"
@@ -80,7 +80,7 @@ def test_the_list_as_json_tells_more(product: Product, stored: Store) -> None:
     assert (newest["cost_usd"], newest["cwd"]) == (0.01, str(product.project))
 
 
-def test_other_projects_come_with_all(product: Product, stored: Store, tmp_path: Path) -> None:
+def test_all_flag_includes_other_projects(product: Product, stored: Store, tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
     other = Store(product.state_dir, tmp_path / "other", clock=Moving())
     record(other, "theirs", exchange("the alpha of others", "No."))
@@ -93,12 +93,12 @@ def test_other_projects_come_with_all(product: Product, stored: Store, tmp_path:
     assert "theirs" in good(product, "search", "--all", "others")
 
 
-def test_without_sessions_it_says_so(product: Product) -> None:
+def test_empty_list_says_so(product: Product) -> None:
     assert good(product) == "There are no stored sessions of this project.\n"
     assert good(product, "--all", "--json") == '{"sessions": []}\n'
 
 
-def test_ids_of_any_length_are_listed(product: Product) -> None:
+def test_ids_of_any_length_are_listed_with_unique_names(product: Product) -> None:
     store = Store(product.state_dir, product.project, clock=Moving())
     for name in ("a", "ab", "a-b", "20261120-", "x" * 128):
         record(store, name, exchange("hi", "Hi."))
@@ -115,7 +115,7 @@ IDS = st.from_regex(r"(2026112[01]-)?[ab]{1,6}|[ab.-]{1,9}", fullmatch=True).fil
 
 @settings(max_examples=size(25, 2000), deadline=None)
 @given(st.sets(IDS, min_size=1, max_size=12))
-def test_a_short_name_finds_its_session(tmp_path_factory: Any, ids: set[str]) -> None:
+def test_short_name_finds_its_session(tmp_path_factory: Any, ids: set[str]) -> None:
     store = Store(tmp_path_factory.mktemp("state"), Path("/"))
     store.folder.mkdir(parents=True)
     for name in ids:
@@ -126,7 +126,7 @@ def test_a_short_name_finds_its_session(tmp_path_factory: Any, ids: set[str]) ->
     }
 
 
-def test_one_session_is_shown_with_prompts_and_branches(product: Product, stored: Store) -> None:
+def test_show_prints_prompts_and_branches(product: Product, stored: Store) -> None:
     recorder = Recorder(stored.open("aaaa"), clock=stored._clock)
     first = next(r for r in recorder.records() if r.type == "run_start")
     recorder.load()
@@ -147,7 +147,7 @@ def test_one_session_is_shown_with_prompts_and_branches(product: Product, stored
     ]
 
 
-def test_words_are_found_with_their_session(product: Product, stored: Store) -> None:
+def test_search_prints_matches_with_session(product: Product, stored: Store) -> None:
     text = good(product, "search", "BETA")
     (found,) = json.loads(good(product, "search", "--json", "beta"))["found"]
 
@@ -160,7 +160,7 @@ def test_words_are_found_with_their_session(product: Product, stored: Store) -> 
 
 
 @pytest.mark.parametrize("form", ["md", "html", "json"])
-def test_an_export_goes_to_stdout_or_a_file(product: Product, stored: Store, form: str) -> None:
+def test_export_goes_to_stdout_or_file(product: Product, stored: Store, form: str) -> None:
     text = good(product, "export", "aaab", "--format", form)
     assert good(product, "export", "aaab", "--format", form, "-o", "out.txt") == ""
 
@@ -169,7 +169,7 @@ def test_an_export_goes_to_stdout_or_a_file(product: Product, stored: Store, for
     assert "\x1b" not in text
 
 
-def test_a_session_is_deleted_and_brought_back(product: Product, stored: Store) -> None:
+def test_deleted_session_can_be_restored(product: Product, stored: Store) -> None:
     before = {path: path.read_bytes() for path in product.journals}
 
     assert "--undo 20261120-aaaa11" in good(product, "delete", "--yes", "aaaa")
@@ -181,14 +181,14 @@ def test_a_session_is_deleted_and_brought_back(product: Product, stored: Store) 
     assert "beta" in good(product, "search", "beta")
 
 
-def test_without_a_terminal_nothing_is_deleted_unasked(product: Product, stored: Store) -> None:
+def test_delete_without_terminal_needs_yes_flag(product: Product, stored: Store) -> None:
     exit_code, words = refused(product, "delete", "aaaa")
 
     assert (exit_code, len(product.journals)) == (2, 2)
     assert "--yes" in words
 
 
-def test_in_a_terminal_it_asks_first(product: Product, stored: Store) -> None:
+def test_delete_in_terminal_asks_first(product: Product, stored: Store) -> None:
     words = ["-m", "dirge_py", "sessions", "delete", "aaaa"]
     for answer, left in (("n", 2), ("y", 1)):
         terminal = Terminal(words, cwd=product.project, **product.environment)
@@ -200,7 +200,7 @@ def test_in_a_terminal_it_asks_first(product: Product, stored: Store) -> None:
         assert b"fix the alpha parser" in terminal.output
 
 
-def test_one_in_use_is_not_deleted_but_the_others_are(product: Product, stored: Store) -> None:
+def test_session_in_use_is_not_deleted_but_others_are(product: Product, stored: Store) -> None:
     journal = stored.open("aaaa")
     try:
         exit_code, words = refused(product, "delete", "--yes", "aaaa", "aaab")
@@ -212,7 +212,7 @@ def test_one_in_use_is_not_deleted_but_the_others_are(product: Product, stored: 
     assert [path.name for path in product.journals] == ["20261120-aaaa11.jsonl"]
 
 
-def test_repair_tells_and_mends_without_rewriting(product: Product, stored: Store) -> None:
+def test_repair_reports_damage_and_keeps_readable_records(product: Product, stored: Store) -> None:
     path = stored.folder / "20261120-aaaa11.jsonl"
     whole = path.read_bytes().splitlines(keepends=True)
     middle = b"\0" * 40 + b"\n"
@@ -255,7 +255,7 @@ def damage(path: Path, kind: str) -> None:
         ("part", "0002.jsonl' is missing"),
     ],
 )
-def test_a_session_that_lost_something_is_marked_and_says_what(
+def test_session_with_lost_data_is_marked_with_reason(
     product: Product, stored: Store, kind: str, words: str
 ) -> None:
     assert "damaged" not in good(product, "list")
@@ -281,9 +281,7 @@ def test_a_session_that_lost_something_is_marked_and_says_what(
     assert (shown["is_damaged"], shown["damage"]) == (False, None)
 
 
-def test_a_session_stays_marked_when_its_damaged_bytes_were_kept(
-    product: Product, stored: Store
-) -> None:
+def test_session_stays_marked_damaged_after_repair(product: Product, stored: Store) -> None:
     damage(stored.folder / "20261120-aaaa11.jsonl", "end")
     good(product, "repair", "aaaa")
 
@@ -291,7 +289,7 @@ def test_a_session_stays_marked_when_its_damaged_bytes_were_kept(
     assert "damaged bytes are kept in" in good(product, "show", "aaaa")
 
 
-def test_repair_leaves_a_session_in_use_alone(product: Product, stored: Store) -> None:
+def test_repair_skips_session_in_use(product: Product, stored: Store) -> None:
     journal = stored.open("aaaa")
     try:
         result = product.run("sessions", "repair", "--all")
@@ -303,18 +301,18 @@ def test_repair_leaves_a_session_in_use_alone(product: Product, stored: Store) -
     assert "20261120-aaab22  sound" in result.stdout
 
 
-def test_an_imported_session_belongs_to_its_project(product: Product, tmp_path: Path) -> None:
+def test_imported_session_belongs_to_its_project(product: Product, tmp_path: Path) -> None:
     shop = tmp_path / "shop"
     shop.mkdir()
     text = lines(CLAUDE).replace("/home/me/shop", str(shop))
     product.file(f"{CLAUDE_ID}.jsonl", text)
 
-    told = good(product, "import", f"{CLAUDE_ID}.jsonl")
+    imported = good(product, "import", f"{CLAUDE_ID}.jsonl")
     again = good(product, "import", "--from", "claude", f"{CLAUDE_ID}.jsonl")
 
-    session_id = told.split()[0]
-    assert f"`dirge -C {shop} -r {session_id}`" in told
-    assert "left out: 1 messages of sub-agents" in told
+    session_id = imported.split()[0]
+    assert f"`dirge -C {shop} -r {session_id}`" in imported
+    assert "left out: 1 messages of sub-agents" in imported
     assert "was imported before" in again
     assert session_id.split("-")[1][:4] in good(product, "-C", str(shop))
     assert "imported from claude " in " ".join(
@@ -323,7 +321,7 @@ def test_an_imported_session_belongs_to_its_project(product: Product, tmp_path: 
     assert good(product) == "There are no stored sessions of this project.\n"
 
 
-def test_an_imported_session_is_gone_on_with(product: Product) -> None:
+def test_imported_session_can_be_continued(product: Product) -> None:
     product.file("rollout.jsonl", lines(CODEX))
     session_id = good(product, "import", "rollout.jsonl").split()[0]
     product.will(ModelReply(text="There is b.txt, too."))
@@ -336,7 +334,7 @@ def test_an_imported_session_is_gone_on_with(product: Product) -> None:
     assert "b.txt" in good(product, "search", "too")
 
 
-def test_of_several_files_the_good_ones_are_imported(product: Product) -> None:
+def test_import_skips_invalid_files(product: Product) -> None:
     product.file("good.jsonl", lines(CLAUDE))
     product.file("bad.jsonl", "nothing")
 
@@ -369,7 +367,7 @@ def test_of_several_files_the_good_ones_are_imported(product: Product) -> None:
         (["list", "-C", "nowhere"], 2, "no such folder"),
     ],
 )
-def test_what_is_wrong_is_told(
+def test_invalid_arguments_are_reported(
     product: Product, stored: Store, words: list[str], exit_code: int, expected: str
 ) -> None:
     code, message = refused(product, *words)
@@ -378,13 +376,13 @@ def test_what_is_wrong_is_told(
     assert expected.lower() in message.lower()
 
 
-def test_a_slip_in_the_settings_hides_no_session(product: Product, stored: Store) -> None:
+def test_sessions_are_listed_despite_invalid_settings(product: Product, stored: Store) -> None:
     (product.config_dir / "config.toml").write_text("no such = [toml")
 
     assert "say hello" in good(product)
 
 
-def test_nothing_in_a_title_reaches_the_terminal(product: Product) -> None:
+def test_control_characters_in_titles_are_stripped(product: Product) -> None:
     store = Store(product.state_dir, product.project, clock=Moving())
     record(store, "evil", exchange("\x1b]0;owned\x07hi \u202e\x9b31mthere", "Yes \x1b[2J there."))
 
@@ -399,7 +397,7 @@ def stranger(open_tmp_path: Path, product: Product) -> list[str]:
     return as_nobody()
 
 
-def test_the_list_answers_where_nothing_can_be_written(
+def test_list_works_without_write_access(
     product: Product, stored: Store, stranger: list[str]
 ) -> None:
     listed = good(product)

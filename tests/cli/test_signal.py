@@ -4,7 +4,7 @@ from tests.support.fake_service import ModelReply
 from tests.support.product import Product
 
 
-def test_words_that_name_no_session_are_a_prompt(product: Product) -> None:
+def test_signal_followed_by_unknown_words_is_a_prompt(product: Product) -> None:
     product.will(ModelReply(text="It is a topic of its own."))
 
     result = product.run("signal", "handling", "is", "broken", "-p")
@@ -13,7 +13,7 @@ def test_words_that_name_no_session_are_a_prompt(product: Product) -> None:
     assert "a topic of its own" in result.stdout
 
 
-def test_mistakes_are_named(product: Product) -> None:
+def test_invalid_arguments_are_reported(product: Product) -> None:
     product.will(ModelReply(text="Fine."))
     assert product.run("-p", "--session", "mine", "hello").exit_code == 0
 
@@ -27,7 +27,7 @@ def test_mistakes_are_named(product: Product) -> None:
     assert (odd.exit_code, "isn't a valid name" in odd.stderr) == (2, True)
 
 
-def test_an_answer_that_nobody_would_hear_is_refused(product: Product) -> None:
+def test_answer_that_no_call_waits_for_is_refused(product: Product) -> None:
     product.will(ModelReply(text="Fine."))
     assert product.run("-p", "--session", "mine", "hello").exit_code == 0
 
@@ -39,7 +39,7 @@ def test_an_answer_that_nobody_would_hear_is_refused(product: Product) -> None:
     assert not list(product.state_dir.glob("sessions/*/mine/signals/*"))
 
 
-def test_what_waits_is_shown_and_what_is_sent_is_kept(product: Product) -> None:
+def test_waiting_calls_are_listed_and_sent_signal_is_stored(product: Product) -> None:
     product.will(ModelReply(text="Fine."))
     assert product.run("-p", "--session", "mine", "hello").exit_code == 0
 

@@ -39,10 +39,10 @@ def states(product: Product) -> dict[str, str]:
     return {Path(file["path"]).name: file["state"] for file in shown(product)["files"]}
 
 
-def test_what_acts_is_shown_with_kind_size_and_hash(acting: Product) -> None:
+def test_show_lists_acting_files_with_kind_size_and_hash(acting: Product) -> None:
     report = shown(acting)
-    told = [(file["path"], file["kind"], file["size"], file["state"]) for file in report["files"]]
-    assert told == [
+    listed = [(file["path"], file["kind"], file["size"], file["state"]) for file in report["files"]]
+    assert listed == [
         (".dirge/plugins/lint.py", "plugin", len(PLUGIN), "new"),
         (".dirge/prompts/plan.md", "prompt", 11, "new"),
     ]
@@ -53,7 +53,7 @@ def test_what_acts_is_shown_with_kind_size_and_hash(acting: Product) -> None:
     assert not (acting.state_dir / "trust.json").exists()
 
 
-def test_exactly_what_was_shown_is_accepted(acting: Product) -> None:
+def test_accept_trusts_only_the_shown_digest(acting: Product) -> None:
     digest = shown(acting)["digest"]
     acting.file(".dirge/plugins/lint.py", PLUGIN + "# more\n")
     late = acting.run("trust", "--accept", digest)
@@ -65,7 +65,7 @@ def test_exactly_what_was_shown_is_accepted(acting: Product) -> None:
     assert shown(acting, cwd=acting.file("src/deep/x").parent)["state"] == "trusted"
 
 
-def test_a_change_is_asked_about_alone_and_what_is_removed_vanishes(acting: Product) -> None:
+def test_changed_and_new_files_need_trust_again(acting: Product) -> None:
     accept(acting)
     acting.file(".dirge/plugins/lint.py", "changed")
     acting.file(".dirge/plugins/more.py", "new")
@@ -76,13 +76,13 @@ def test_a_change_is_asked_about_alone_and_what_is_removed_vanishes(acting: Prod
     assert (states(acting), shown(acting)["state"]) == ({"plan.md": "trusted"}, "trusted")
 
 
-def test_what_was_said_can_be_forgotten(acting: Product) -> None:
+def test_trust_can_be_forgotten(acting: Product) -> None:
     accept(acting)
     assert acting.run("trust", "--forget").exit_code == 0
     assert (shown(acting)["state"], set(states(acting).values())) == ("restricted", {"new"})
 
 
-def test_a_folder_that_was_put_in_the_place_of_another_is_not_trusted(acting: Product) -> None:
+def test_copy_at_path_of_trusted_project_is_not_trusted(acting: Product) -> None:
     accept(acting)
     away = acting.project.with_name("away")
     acting.project.rename(away)
@@ -90,7 +90,7 @@ def test_a_folder_that_was_put_in_the_place_of_another_is_not_trusted(acting: Pr
     assert shown(acting)["state"] == "restricted"
 
 
-def test_a_record_is_for_its_owner_alone_and_a_damaged_one_trusts_nothing(acting: Product) -> None:
+def test_trust_record_is_private_and_damaged_record_trusts_nothing(acting: Product) -> None:
     accept(acting)
     file = acting.state_dir / "trust.json"
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
@@ -106,7 +106,7 @@ def test_a_record_is_for_its_owner_alone_and_a_damaged_one_trusts_nothing(acting
     assert (result.exit_code, "trust.json is damaged" in result.stderr) == (0, True)
 
 
-def test_settings_that_a_project_may_not_have_are_refused_and_not_kept(acting: Product) -> None:
+def test_project_settings_that_are_not_allowed_are_refused(acting: Product) -> None:
     acting.file(".dirge/config.toml", '[providers.x]\ntype = "openai"\n')
     refused = acting.run("trust", "--accept", shown(acting)["digest"])
     assert refused.exit_code == 2
@@ -114,7 +114,7 @@ def test_settings_that_a_project_may_not_have_are_refused_and_not_kept(acting: P
     assert shown(acting)["state"] == "restricted"
 
 
-def test_settings_that_were_trusted_and_are_not_read_by_this_version_end_a_start(
+def test_trusted_settings_that_became_invalid_end_start(
     acting: Product,
 ) -> None:
     acting.file(".dirge/config.toml", "[ui]\n")
@@ -134,7 +134,7 @@ def test_settings_that_were_trusted_and_are_not_read_by_this_version_end_a_start
     assert "config.toml:1: a project may not set `loop`" in result.stderr
 
 
-def test_links_and_odd_files_are_told_and_never_read(acting: Product) -> None:
+def test_links_and_special_files_are_refused_and_never_read(acting: Product) -> None:
     outside = acting.base / "outside.py"
     outside.write_text(PLUGIN, encoding="utf-8")
     folder = acting.project / ".dirge"
@@ -155,7 +155,7 @@ def test_links_and_odd_files_are_told_and_never_read(acting: Product) -> None:
     assert shown(acting)["state"] == "trusted"
 
 
-def test_a_folder_that_is_itself_a_link_is_never_read(product: Product) -> None:
+def test_dirge_folder_that_is_a_link_is_never_read(product: Product) -> None:
     other = product.base / "other"
     (other / "plugins").mkdir(parents=True)
     (other / "plugins/x.py").write_text(PLUGIN, encoding="utf-8")
@@ -167,7 +167,7 @@ def test_a_folder_that_is_itself_a_link_is_never_read(product: Product) -> None:
     )
 
 
-def test_more_than_anybody_could_judge_cannot_be_trusted(product: Product) -> None:
+def test_project_with_too_many_files_cannot_be_trusted(product: Product) -> None:
     for number in range(257):
         product.file(f".dirge/skills/s{number}", "x")
     report = shown(product)
@@ -175,7 +175,7 @@ def test_more_than_anybody_could_judge_cannot_be_trusted(product: Product) -> No
     assert product.run("trust", "--accept", report["digest"]).exit_code == 1
 
 
-def test_home_is_no_project_even_with_a_repository_of_dotfiles(product: Product) -> None:
+def test_home_folder_is_never_a_project(product: Product) -> None:
     (product.home / ".git").mkdir()
     for folder in (product.home, product.home / "work"):
         (folder / ".dirge/plugins").mkdir(parents=True)
@@ -188,7 +188,7 @@ def test_home_is_no_project_even_with_a_repository_of_dotfiles(product: Product)
     assert (below["project"], below["obstacle"]) == (str(product.home / "work"), "")
 
 
-def test_a_project_without_anything_that_acts_is_not_asked_about(product: Product) -> None:
+def test_project_without_acting_files_needs_no_trust(product: Product) -> None:
     product.file("AGENTS.md", "Reference text needs no trust.")
     product.file(".dirge/notes.txt", "x")
     report = shown(product)
@@ -199,13 +199,13 @@ def test_a_project_without_anything_that_acts_is_not_asked_about(product: Produc
     assert (started.exit_code, started.stderr) == (0, "")
 
 
-def test_names_that_a_terminal_would_obey_are_shown_as_what_they_are(product: Product) -> None:
+def test_control_characters_in_file_names_are_shown_escaped(product: Product) -> None:
     product.file(".dirge/plugins/\x1b]0;x\x07\u202e.py", PLUGIN)
     text = product.run("trust", "--show").stdout
     assert "<U+001B>]0;x<U+0007><U+202E>.py" in text
 
 
-def test_a_word_behind_it_makes_it_a_prompt(product: Product) -> None:
+def test_trust_followed_by_words_is_a_prompt(product: Product) -> None:
     assert not takes_only_flags(["the", "tests"])
     result = product.will(ModelReply(text="I do.")).run("exec", "trust the tests")
     assert (result.exit_code, result.stdout) == (0, "I do.\n")
@@ -216,7 +216,7 @@ def test_a_word_behind_it_makes_it_a_prompt(product: Product) -> None:
 @pytest.mark.parametrize(
     ("key", "state"), [("y", "trusted"), ("n", "restricted"), ("", "restricted")]
 )
-def test_in_a_terminal_a_person_is_asked(acting: Product, key: str, state: str) -> None:
+def test_trust_in_terminal_asks(acting: Product, key: str, state: str) -> None:
     terminal = Terminal(["-m", "dirge_py", "trust"], cwd=acting.project, **acting.environment)
     terminal.read_until("[y/N]")
     terminal.press(f"{key}\n")

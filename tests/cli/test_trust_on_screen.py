@@ -21,7 +21,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ScriptedProject:
 
 
 @pytest.fixture
-def door(project: ScriptedProject) -> TrustGate:
+def gate(project: ScriptedProject) -> TrustGate:
     environment = {"HOME": str(project.folder.parent), "DIRGE_STATE_DIR": str(project.state_dir)}
     return TrustGate(project.folder, environment)
 
@@ -34,25 +34,27 @@ def asked(driver: AppDriver) -> bool:
 @pytest.mark.parametrize(
     ("keys", "state"), [(["y", "enter"], "trusted"), (["escape"], "restricted")]
 )
-async def test_the_question_comes_before_the_conversation_and_only_once(
-    project: ScriptedProject, door: TrustGate, keys: list[str], state: str
+async def test_trust_is_asked_once_before_conversation_opens(
+    project: ScriptedProject, gate: TrustGate, keys: list[str], state: str
 ) -> None:
-    async with running_app(project, opens=False, project=lambda: door) as driver:
+    async with running_app(project, opens=False, project=lambda: gate) as driver:
         await driver.until(lambda: asked(driver))
         assert driver.opened == []
         await driver.pilot.press(*keys)
         await driver.until(lambda: driver.app.controller.conversation)
-        assert door.project.state == state
+        assert gate.project.state == state
 
         await driver.send("/new")
         await driver.until(lambda: len(driver.opened) == 2)
         assert not asked(driver)
 
 
-async def test_what_is_trusted_names_the_theme(project: ScriptedProject, door: TrustGate) -> None:
+async def test_theme_of_project_is_used_once_trusted(
+    project: ScriptedProject, gate: TrustGate
+) -> None:
     settings = project.folder / ".dirge" / "config.toml"
     settings.write_text('[ui]\ntheme = "light"\n', encoding="utf-8")
-    async with running_app(project, opens=False, project=lambda: door, theme="dark") as driver:
+    async with running_app(project, opens=False, project=lambda: gate, theme="dark") as driver:
         await driver.until(lambda: asked(driver))
         assert driver.app.theme_switcher.theme.name == "dark"
         await driver.pilot.press("y", "enter")
@@ -60,15 +62,15 @@ async def test_what_is_trusted_names_the_theme(project: ScriptedProject, door: T
         assert driver.app.theme_switcher.theme.name == "light"
 
 
-async def test_settings_that_a_project_may_not_have_end_the_start(
-    project: ScriptedProject, door: TrustGate
+async def test_project_settings_that_are_not_allowed_end_start(
+    project: ScriptedProject, gate: TrustGate
 ) -> None:
     settings = project.folder / ".dirge" / "config.toml"
     settings.write_text('provider = "x"\n', encoding="utf-8")
-    async with running_app(project, opens=False, project=lambda: door) as driver:
+    async with running_app(project, opens=False, project=lambda: gate) as driver:
         await driver.until(lambda: asked(driver))
         await driver.pilot.press("y", "enter")
         await driver.until(lambda: driver.app.failure)
         assert "a project may not set `provider`" in str(driver.app.failure)
-        assert (driver.opened, door.project.state) == ([], "restricted")
+        assert (driver.opened, gate.project.state) == ([], "restricted")
         assert not (project.state_dir / "trust.json").exists()

@@ -39,9 +39,7 @@ def question(number: Any, tool: str, **arguments: Any) -> str:
         (("edit", '{"path": ".git/config", "old_text": "a", "new_text": "b"}'), "ask"),
     ],
 )
-def test_one_question_is_answered_as_json(
-    product: Product, words: tuple[str, ...], effect: str
-) -> None:
+def test_decision_is_printed_as_json(product: Product, words: tuple[str, ...], effect: str) -> None:
     result = product.run("why", *words, "--json")
 
     assert (result.exit_code, result.stderr) == (0, "")
@@ -54,7 +52,7 @@ def test_one_question_is_answered_as_json(
         assert {"claim", "policy", "effect", "reason"} == set(step)
 
 
-def test_one_question_is_answered_in_words(product: Product) -> None:
+def test_decision_is_printed_as_text(product: Product) -> None:
     result = product.run_apart("why", "bash", "make")
 
     assert result.exit_code == 0
@@ -62,7 +60,7 @@ def test_one_question_is_answered_in_words(product: Product) -> None:
     assert "\x1b" not in result.stdout
 
 
-def test_it_writes_nothing_and_needs_no_provider(product: Product) -> None:
+def test_why_writes_nothing_and_needs_no_provider(product: Product) -> None:
     (product.config_dir / "config.toml").unlink()
 
     result = product.run("why", "bash", "touch made", "--yolo", env={"FAKE_KEY": ""})
@@ -73,7 +71,7 @@ def test_it_writes_nothing_and_needs_no_provider(product: Product) -> None:
     assert list(product.home.iterdir()) == []
 
 
-def test_rules_and_modes_of_the_flags_hold(product: Product) -> None:
+def test_rules_and_mode_of_flags_apply(product: Product) -> None:
     def effect(*flags: str) -> str:
         return str(product.run("why", "bash", "make", "--json", *flags).json["effect"])
 
@@ -85,7 +83,7 @@ def test_rules_and_modes_of_the_flags_hold(product: Product) -> None:
     assert effect("--allowedTools", "Bash(make)") == "allow"
 
 
-def test_another_folder_can_be_asked_about(product: Product) -> None:
+def test_folder_flags_apply(product: Product) -> None:
     other = product.base / "other"
     other.mkdir()
     asked = ("why", "read", str(other / "a.txt"), "--json")
@@ -95,7 +93,7 @@ def test_another_folder_can_be_asked_about(product: Product) -> None:
     assert product.run(*asked, "-C", str(other)).json["effect"] == "allow"
 
 
-def test_lines_are_answered_in_order_with_their_ids(product: Product) -> None:
+def test_jsonl_questions_are_answered_in_order_with_ids(product: Product) -> None:
     lines = question(7, "bash", command="ls") + question("b", "read", path="/etc/shadow")
 
     result = product.run("why", "--jsonl", stdin=lines + question(None, "bash", command="make"))
@@ -125,7 +123,7 @@ def test_lines_are_answered_in_order_with_their_ids(product: Product) -> None:
         ('{"id":10,"tool":"bash","input":' + '{"a":' * 200_000 + "\n", None),
     ],
 )
-def test_a_bad_line_is_answered_and_the_rest_goes_on(
+def test_invalid_line_gets_error_and_later_lines_are_answered(
     product: Product, bad: str, known_id: Any
 ) -> None:
     result = product.run("why", "--jsonl", stdin=bad + question("next", "bash", command="ls"))
@@ -137,7 +135,7 @@ def test_a_bad_line_is_answered_and_the_rest_goes_on(
     assert not product.state_dir.exists()
 
 
-def test_each_line_is_answered_before_the_next_is_asked(product: Product) -> None:
+def test_each_line_is_answered_before_next_is_read(product: Product) -> None:
     process = product.start("why", "--jsonl", stdin=subprocess.PIPE)
     assert process.stdin is not None and process.stdout is not None
     for number in range(3):
@@ -148,21 +146,21 @@ def test_each_line_is_answered_before_the_next_is_asked(product: Product) -> Non
     assert finish(process).exit_code == 0
 
 
-def test_a_tool_without_an_input_is_wrong_usage(product: Product) -> None:
+def test_missing_input_is_usage_error(product: Product) -> None:
     result = product.run("why", "bash")
 
     assert result.exit_code == 2
     assert "needs an input" in result.stderr
 
 
-def test_an_unknown_flag_is_told_with_the_nearest(product: Product) -> None:
+def test_unknown_flag_is_reported_with_suggestion(product: Product) -> None:
     result = product.run("why", "bash", "ls", "--jsom")
 
     assert result.exit_code == 2
     assert "`--json`" in result.stderr
 
 
-def test_hundreds_of_questions_are_answered_in_their_order(product: Product) -> None:
+def test_hundreds_of_questions_are_answered_in_order(product: Product) -> None:
     lines = "".join(question(n, "bash", command=f"grep -rn x{n} src | head") for n in range(300))
 
     result = product.run("why", "--jsonl", stdin=lines)
@@ -171,7 +169,7 @@ def test_hundreds_of_questions_are_answered_in_their_order(product: Product) -> 
     assert {line["effect"] for line in result.lines} == {"allow"}
 
 
-def test_bytes_that_are_no_text_break_nothing(product: Product) -> None:
+def test_invalid_utf8_line_does_not_stop_answers(product: Product) -> None:
     raw = b'{"id":1,"tool":"bash","input":{"command":"cat \xff"}}\n'
     (product.project / "lines").write_bytes(raw + question(2, "bash", command="ls").encode())
 
@@ -194,7 +192,7 @@ def test_output_is_utf8_in_any_locale(product: Product) -> None:
 
 
 @pytest.mark.parametrize("tool", ["write", "edit"])
-def test_a_path_alone_is_enough_to_ask_about(product: Product, tool: str) -> None:
+def test_path_alone_is_enough_for_file_tools(product: Product, tool: str) -> None:
     result = product.run("why", "--json", tool, "/etc/hosts")
 
     assert (result.exit_code, result.json["effect"]) == (0, "ask")
@@ -212,7 +210,7 @@ def test_a_path_alone_is_enough_to_ask_about(product: Product, tool: str) -> Non
         (["the", "test", "is", "red"], ""),
     ],
 )
-def test_of_a_tool_mistyped_it_is_said_that_it_was_taken_for_a_prompt(
+def test_mistyped_tool_name_is_reported_as_prompt(
     capsys: pytest.CaptureFixture[str], words: list[str], expected: str
 ) -> None:
     assert not why_fits(words)
@@ -222,7 +220,7 @@ def test_of_a_tool_mistyped_it_is_said_that_it_was_taken_for_a_prompt(
 HOSTILE = "echo \x1b]0;TITLE\x07 \x9b31m \u202e b"
 
 
-def test_what_is_asked_about_commands_no_terminal(product: Product) -> None:
+def test_control_characters_in_question_are_not_printed(product: Product) -> None:
     result = product.run("why", "bash", HOSTILE)
     as_json = product.run("why", "--json", "bash", HOSTILE)
     lines = product.run("why", "--jsonl", stdin=question("\x9b", "bash", command=HOSTILE))

@@ -3,7 +3,7 @@
 from tests.support.product import Product
 
 
-def test_the_demo_mends_a_project_and_leaves_nothing(product: Product) -> None:
+def test_demo_fixes_project_and_leaves_no_files(product: Product) -> None:
     (product.config_dir / "config.toml").unlink()
 
     result = product.run_apart("demo", "--print", env={"TMPDIR": str(product.base)})
@@ -25,7 +25,7 @@ def test_an_unknown_flag_of_the_demo_is_wrong_usage(product: Product) -> None:
     assert "`dirge demo --help`" in result.stderr
 
 
-def test_the_plan_of_the_demo_is_verified_in_its_second_cycle(product: Product) -> None:
+def test_demo_plan_is_verified_in_second_cycle(product: Product) -> None:
     (product.config_dir / "config.toml").unlink()
 
     result = product.run_apart("demo", "--plan", "--print", env={"TMPDIR": str(product.base)})
