@@ -31,22 +31,22 @@ def done(kind: Any, after: int) -> ContextCompacted:
     return ContextCompacted(tokens_before=20_000, tokens_after=after, first_kept_index=4, kind=kind)
 
 
-async def test_context_tells_what_is_sent_and_what_it_takes():
-    told = ContextView().report(
+async def test_context_shows_size_sections_and_compactions():
+    report = ContextView().report(
         ContextRequest(messages=single_prompt_run(10), system_prompt="p" * 350)
     )
 
-    front = await shown("/context", context_report=lambda: told)
+    front = await shown("/context", context_report=lambda: report)
 
     text = front.shown[0]
-    assert f"about {told.tokens:,} of 128,000 tokens" in text
+    assert f"about {report.tokens:,} of 128,000 tokens" in text
     assert "system prompt" in text
     assert "tool results" in text
     assert "fold 75%" in text
     assert "Messages: 21, of which 0 are summarized; compactions so far: 0" in text
 
 
-async def test_compact_hands_its_focus_on_and_tells_the_saving():
+async def test_compact_passes_focus_and_shows_savings():
     asked = []
 
     async def compact(focus: str) -> ContextCompacted:
@@ -60,7 +60,7 @@ async def test_compact_hands_its_focus_on_and_tells_the_saving():
     assert not front.failed
 
 
-async def test_the_sections_of_the_prompt_are_estimated_like_the_whole():
+async def test_prompt_sections_use_calibrated_token_estimate():
     view = ContextView()
     view.counter.factor = 0.5
 
@@ -70,12 +70,12 @@ async def test_the_sections_of_the_prompt_are_estimated_like_the_whole():
 @pytest.mark.parametrize(
     "words", ["undo", "--unod", "show 1", "restore", "restore one", f"restore {'9' * 5000}"]
 )
-async def test_a_slip_does_not_fold_anything(words: str):
+async def test_mistyped_compact_argument_does_not_compact(words: str):
     with pytest.raises(UsageError, match="has no"):
         await shown(f"/compact {words}")
 
 
-async def test_compact_says_when_nothing_came_of_it():
+async def test_compact_reports_nothing_to_do_and_failure():
     async def nothing(focus: str) -> None:
         return None
 
@@ -88,12 +88,12 @@ async def test_compact_says_when_nothing_came_of_it():
     assert front.failed
 
 
-async def test_a_conversation_without_a_view_says_so():
+async def test_context_without_context_tracking_is_refused():
     with pytest.raises(UsageError, match="doesn't track its context"):
         await shown("/context", context_report=lambda: None)
 
 
-def test_both_work_in_print_mode():
+def test_context_and_compact_work_in_print_mode():
     for name in ("context", "compact"):
         command = COMMANDS.find(name)
         assert command is not None

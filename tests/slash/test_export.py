@@ -41,7 +41,7 @@ async def exported(line: str, folder: Path, messages: Any = SAID, title: str = "
     )
 
 
-async def test_it_goes_to_a_new_file_named_after_the_session(tmp_path: Path) -> None:
+async def test_export_writes_new_file_named_after_session(tmp_path: Path) -> None:
     name = "dirge-fix-the-parser-please-20261120-abc"
 
     assert f"{name}.md" in await exported("/export", tmp_path)
@@ -53,14 +53,14 @@ async def test_it_goes_to_a_new_file_named_after_the_session(tmp_path: Path) -> 
     assert "> Fix the parser, please" in first.read_text()
 
 
-async def test_a_session_that_was_renamed_is_exported_under_its_name(tmp_path: Path) -> None:
+async def test_export_uses_title_of_renamed_session(tmp_path: Path) -> None:
     assert "dirge-the-lexer-20261120" in await exported("/export", tmp_path, title="The lexer")
 
     [file] = tmp_path.iterdir()
     assert file.read_text().startswith("# The lexer\n")
 
 
-async def test_the_ending_of_a_file_tells_its_form(tmp_path: Path) -> None:
+async def test_file_extension_decides_export_format(tmp_path: Path) -> None:
     await exported("/export talk.json", tmp_path)
     await exported("/export md talk.html", tmp_path)
 
@@ -68,7 +68,7 @@ async def test_the_ending_of_a_file_tells_its_form(tmp_path: Path) -> None:
     assert (tmp_path / "talk.html").read_text().startswith("# Fix the parser")
 
 
-async def test_a_format_that_does_not_exist_is_no_file_name(tmp_path: Path) -> None:
+async def test_unknown_export_format_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="There is no format 'pdf'"):
         await exported("/export pdf talk.pdf", tmp_path)
     await exported("/export md my notes.md", tmp_path)
@@ -76,7 +76,7 @@ async def test_a_format_that_does_not_exist_is_no_file_name(tmp_path: Path) -> N
     assert [file.name for file in tmp_path.iterdir()] == ["my notes.md"]
 
 
-async def test_nothing_is_overwritten(tmp_path: Path) -> None:
+async def test_export_never_overwrites_a_file(tmp_path: Path) -> None:
     (tmp_path / "notes.md").write_text("mine")
     (tmp_path / "link.md").symlink_to(tmp_path / "elsewhere.md")
 
@@ -93,14 +93,14 @@ async def test_nothing_is_overwritten(tmp_path: Path) -> None:
     assert not (tmp_path / "elsewhere.md").exists()
 
 
-async def test_an_empty_conversation_is_not_exported(tmp_path: Path) -> None:
+async def test_empty_session_is_not_exported(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="This session has no messages yet"):
         await exported("/export", tmp_path, [])
 
     assert list(tmp_path.iterdir()) == []
 
 
-async def test_a_session_gets_the_title_that_was_typed() -> None:
+async def test_rename_sets_session_title() -> None:
     def rename(title: str) -> str:
         return title.strip()
 

@@ -16,7 +16,7 @@ from tests.support.rewind_driver import rewindable
 from tests.support.typed_commands import ScriptedFrontEnd, run_command, run_command_in
 
 
-async def test_the_diff_is_what_the_session_changed_by_whatever_means(
+async def test_diff_shows_changes_of_session_by_model_and_user(
     project: ScriptedProject,
 ) -> None:
     async with rewindable(project) as driver:
@@ -36,7 +36,7 @@ async def test_the_diff_is_what_the_session_changed_by_whatever_means(
     assert "+new" in from_root.diffs[0]
 
 
-async def test_the_diff_says_that_nothing_differs_and_where_nobody_can_tell(
+async def test_diff_reports_no_changes_and_missing_snapshots(
     project: ScriptedProject,
 ) -> None:
     async with rewindable(project) as driver:
@@ -54,7 +54,7 @@ async def test_the_diff_says_that_nothing_differs_and_where_nobody_can_tell(
             await run_command("/diff", conversation)
 
 
-async def test_without_snapshots_it_is_what_differs_from_the_last_commit(
+async def test_diff_without_snapshots_compares_with_last_commit(
     project: ScriptedProject,
 ) -> None:
     async def uncommitted() -> str:
@@ -68,9 +68,7 @@ async def test_without_snapshots_it_is_what_differs_from_the_last_commit(
     assert front.diffs == ["diff --git a/x b/x\n+x\n--- /dev/null\n+++ b/new\n+y\n"]
 
 
-async def test_a_folder_is_added_once_it_was_said_what_that_means(
-    project: ScriptedProject, tmp_path: Path
-) -> None:
+async def test_add_dir_adds_folder_after_approval(project: ScriptedProject, tmp_path: Path) -> None:
     other = tmp_path / "other"
     other.mkdir()
     (other / "notes.txt").write_text("hello\n")
@@ -98,7 +96,7 @@ async def test_a_folder_is_added_once_it_was_said_what_that_means(
         assert conversation.settings.why("edit", str(other / "notes.txt")).effect == "ask"
 
 
-async def test_only_a_folder_that_is_there_is_added(
+async def test_add_dir_refuses_missing_folder_and_keeps_state_denied(
     project: ScriptedProject, tmp_path: Path
 ) -> None:
     (project.folder / "file").write_text("")
@@ -106,12 +104,12 @@ async def test_only_a_folder_that_is_there_is_added(
         for name in ("nowhere", "file", "~nobody-of-that-name/x"):
             with pytest.raises(UsageError, match=r"is no folder|is not a folder"):
                 await run_command(f"/add-dir {name}", conversation)
-        # What is dirge's own stays closed, whatever is added.
+        # dirge's own folders stay denied, even when a parent folder is added.
         await run_command(f"/add-dir {tmp_path}", conversation, "add it")
         assert conversation.settings.why("read", str(project.state_dir / "x")).effect == "deny"
 
 
-async def test_another_folder_needs_a_front_end_that_can_open_it(project: ScriptedProject) -> None:
+async def test_cd_needs_front_end_that_can_open_folder(project: ScriptedProject) -> None:
     async with project.open() as conversation:
         with pytest.raises(Unsupported):
             await run_command("/cd ..", conversation)
@@ -125,9 +123,7 @@ class Opener(ScriptedFrontEnd):
         raise Unsupported("tests")
 
 
-async def test_the_folder_gone_to_is_the_physical_one(
-    project: ScriptedProject, tmp_path: Path
-) -> None:
+async def test_cd_opens_resolved_path(project: ScriptedProject, tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(project.folder.parent)
     async with project.open() as conversation:
         screen = Opener()
@@ -142,7 +138,7 @@ class Mover(ScriptedFrontEnd):
         return cast("Conversation", None)
 
 
-async def test_the_way_back_can_be_typed_as_it_is_told(
+async def test_command_to_go_back_is_quoted_for_shell(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "my; touch x").mkdir()
@@ -175,7 +171,7 @@ class Editor(ScriptedFrontEnd):
         return self._writes
 
 
-async def test_settings_are_shown_as_far_as_they_are_set(
+async def test_config_command_shows_only_set_settings(
     project: ScriptedProject, tmp_path: Path
 ) -> None:
     file = tmp_path / "mine.toml"
@@ -192,7 +188,7 @@ async def test_settings_are_shown_as_far_as_they_are_set(
     assert "show_thinking" not in text
 
 
-async def test_what_was_edited_is_written_and_checked(
+async def test_edited_settings_are_written_and_checked(
     project: ScriptedProject, tmp_path: Path
 ) -> None:
     file = tmp_path / "mine.toml"

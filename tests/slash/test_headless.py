@@ -6,7 +6,7 @@ from tests.support.product import Product, product
 __all__ = ["product"]
 
 
-def test_the_cost_of_a_session_is_told_without_asking_a_model(product: Product) -> None:
+def test_cost_is_printed_without_calling_model(product: Product) -> None:
     product.will(ModelReply(text="Hello."))
     product.run("-p", "--session", "s", "hi")
 
@@ -18,7 +18,7 @@ def test_the_cost_of_a_session_is_told_without_asking_a_model(product: Product) 
     assert len(product.service.requests) == 1
 
 
-def test_what_stands_is_told_and_what_needs_a_screen_is_refused(product: Product) -> None:
+def test_status_is_printed_and_commands_that_need_a_screen_are_refused(product: Product) -> None:
     status = product.run("-p", "/status")
     assert status.exit_code == 0
     assert str(product.project) in status.stdout

@@ -25,7 +25,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ScriptedProject:
     return project
 
 
-async def test_the_cost_is_told_by_model_and_hidden_requests_apart(
+async def test_cost_is_listed_by_model_and_side_questions_separately(
     project: ScriptedProject,
 ) -> None:
     project.model.will_say("Hello.", usage=Usage(input=1000, output=20, cache_read=800))
@@ -46,7 +46,7 @@ async def test_the_cost_is_told_by_model_and_hidden_requests_apart(
     assert "Requests while idle: 0" in text
 
 
-async def test_the_cost_is_told_by_role_and_of_the_last_prompt_and_turn(
+async def test_cost_is_listed_by_role_last_prompt_and_last_turn(
     project: ScriptedProject,
 ) -> None:
     project.configure('[roles]\nfallback = "fake/gpt-4.1"\n')
@@ -75,7 +75,7 @@ async def test_the_cost_is_told_by_role_and_of_the_last_prompt_and_turn(
     assert max(map(len, tables)) <= 60, "a narrow terminal need not break them"
 
 
-async def test_the_cost_has_a_column_for_reasoning_tokens_once_there_are_some(
+async def test_cost_has_reasoning_column_once_there_are_reasoning_tokens(
     project: ScriptedProject,
 ) -> None:
     project.model.will_say("Hello.", usage=Usage(input=1000, output=20))
@@ -92,7 +92,7 @@ async def test_the_cost_has_a_column_for_reasoning_tokens_once_there_are_some(
     assert rows["total"][1:6] == ["2", "2,000", "70", "30", "0"]
 
 
-async def test_what_an_interrupted_answer_took_from_the_cache_is_not_told(
+async def test_cache_and_cost_of_interrupted_answer_are_unknown(
     project: ScriptedProject,
 ) -> None:
     project.model.will_say("Hello.", usage=Usage(input=1000, output=20))
@@ -111,14 +111,14 @@ async def test_what_an_interrupted_answer_took_from_the_cache_is_not_told(
     assert "$0.0054+" in status and "$0.0054+" in text and "A + means" in text
 
 
-async def test_a_request_that_nobody_asked_for_is_counted(project: ScriptedProject) -> None:
+async def test_request_while_idle_is_counted(project: ScriptedProject) -> None:
     async with project.open() as conversation:
         conversation.report(UsageReported(usage=Usage(input=70), model="fake/gpt-4o"))
 
         assert "Requests while idle: 1" in (await run_command("/cost", conversation)).text
 
 
-async def test_without_a_session_the_turns_are_known_all_the_same(project: ScriptedProject) -> None:
+async def test_cost_is_known_without_stored_session(project: ScriptedProject) -> None:
     project.configure("\n[session]\nsave = false\nsnapshots = false\n")
     project.model.will_say("Hello.", usage=Usage(input=1000, output=20))
     async with project.open() as conversation:
@@ -138,11 +138,11 @@ def record(
 
 def answered(seq: int, model: str, usage: dict[str, int], ts: str) -> list[Record]:
     message = {"role": "assistant", "content": [], "model": model, "usage": usage}
-    told = {"usage": usage, "model": model, "cost_usd": 0.5}
-    return [record(seq, "message", ts, **message), record(seq + 1, "usage", ts, **told)]
+    reported = {"usage": usage, "model": model, "cost_usd": 0.5}
+    return [record(seq, "message", ts, **message), record(seq + 1, "usage", ts, **reported)]
 
 
-def test_what_came_between_two_turns_is_named_as_what_broke_the_cache() -> None:
+def test_cache_report_names_events_between_two_turns() -> None:
     usage = {"input": 100, "cache_read": 90}
     early, late = "2026-01-01T10:00:00+00:00", "2026-01-01T10:30:00+00:00"
     records = [
@@ -162,7 +162,7 @@ def test_what_came_between_two_turns_is_named_as_what_broke_the_cache() -> None:
     assert summary.cost_usd is None
 
 
-def test_an_answer_whose_tokens_nobody_told_counts_as_a_request() -> None:
+def test_answer_without_usage_counts_as_request() -> None:
     message = {"role": "assistant", "model": "a/one", "content": [{"type": "text", "text": "x"}]}
 
     [asked] = requests_of([record(1, "message", **message)])
@@ -170,7 +170,7 @@ def test_an_answer_whose_tokens_nobody_told_counts_as_a_request() -> None:
     assert (asked.model, asked.cost_usd, asked.usage) == ("a/one", None, Usage())
 
 
-async def test_the_cache_is_told_request_by_request(project: ScriptedProject) -> None:
+async def test_cache_is_listed_by_request(project: ScriptedProject) -> None:
     for usage in (Usage(input=1000, cache_read=900), Usage(input=1000, cache_read=100)):
         project.model.will_say("Yes.", usage=usage)
     async with project.open() as conversation:
@@ -187,7 +187,7 @@ async def test_the_cache_is_told_request_by_request(project: ScriptedProject) ->
     assert again == text
 
 
-async def test_the_section_of_the_prompt_that_broke_the_cache_is_named(
+async def test_cache_report_names_changed_section_of_system_prompt(
     project: ScriptedProject,
 ) -> None:
     for cached in (900, 0, 0):
@@ -209,11 +209,11 @@ async def test_the_section_of_the_prompt_that_broke_the_cache_is_named(
     assert last.changed == ()
 
 
-def test_what_changed_among_the_messages_is_told_with_what_changed_it() -> None:
+def test_cache_report_names_changed_message_with_cause() -> None:
     usage = {"input": 100, "cache_read": 90}
     early = "2026-01-01T10:00:00+00:00"
-    message, told = answered(4, "a/one", usage, early)
-    changed = {**told.data, "changed": ["message 2 of 9 changed"]}
+    message, reported = answered(4, "a/one", usage, early)
+    changed = {**reported.data, "changed": ["message 2 of 9 changed"]}
     records = [
         *answered(1, "a/one", usage, early),
         record(3, "compaction", early),
@@ -223,7 +223,9 @@ def test_what_changed_among_the_messages_is_told_with_what_changed_it() -> None:
     assert requests_of(records)[1].since == ("message 2 of 9 changed (old history was folded)",)
 
 
-async def test_the_status_tells_how_things_stand(project: ScriptedProject, tmp_path: Path) -> None:
+async def test_status_shows_session_folders_model_and_mode(
+    project: ScriptedProject, tmp_path: Path
+) -> None:
     (project.folder / ".git").mkdir()
     (project.folder / ".git" / "HEAD").write_text("ref: refs/heads/topic\n")
     project.model.will_say("Hello.")
@@ -247,7 +249,7 @@ async def test_the_status_tells_how_things_stand(project: ScriptedProject, tmp_p
             assert expected in text
 
 
-async def test_the_todo_list_is_shown_with_what_is_done(project: ScriptedProject) -> None:
+async def test_todos_command_shows_items_with_their_state(project: ScriptedProject) -> None:
     items = [
         {"id": "1", "text": "read", "status": "done"},
         {"id": "2", "text": "write", "status": "pending"},
@@ -263,7 +265,7 @@ async def test_the_todo_list_is_shown_with_what_is_done(project: ScriptedProject
         )
 
 
-async def test_effort_shows_and_sets_how_long_the_model_thinks(project: ScriptedProject) -> None:
+async def test_effort_shows_and_sets_thinking_level(project: ScriptedProject) -> None:
     async with project.open() as conversation:
         assert "xhigh" in "".join((await run_command("/effort", conversation, None)).asked)
         await run_command("/effort high", conversation)
@@ -273,7 +275,7 @@ async def test_effort_shows_and_sets_how_long_the_model_thinks(project: Scripted
         assert conversation.settings.thinking == "high"
 
 
-async def test_a_side_question_knows_the_conversation_and_leaves_no_trace_in_it(
+async def test_side_question_sees_conversation_and_is_not_stored(
     project: ScriptedProject,
 ) -> None:
     project.model.will_say("It is a parser.")
@@ -295,7 +297,7 @@ async def test_a_side_question_knows_the_conversation_and_leaves_no_trace_in_it(
     assert "what did I ask" not in project.journal.read_text()
 
 
-async def test_a_side_question_that_gets_no_answer_says_why(project: ScriptedProject) -> None:
+async def test_failed_side_question_explains_reason(project: ScriptedProject) -> None:
     async with project.open() as conversation:
         with pytest.raises(UsageError, match="Ask what"):
             await run_command("/btw", conversation)
@@ -305,7 +307,7 @@ async def test_a_side_question_that_gets_no_answer_says_why(project: ScriptedPro
         assert conversation.side_questions == 0
 
 
-async def test_the_newest_part_of_the_changelog_is_shown(project: ScriptedProject) -> None:
+async def test_changelog_shows_newest_release_notes(project: ScriptedProject) -> None:
     async with project.open() as conversation:
         assert f"dirge {__version__}" in (await run_command("/changelog", conversation)).text
 
@@ -315,7 +317,7 @@ async def test_the_newest_part_of_the_changelog_is_shown(project: ScriptedProjec
     assert newest_notes(text).endswith("[1.1.0]\n\n- new")
 
 
-async def test_a_report_has_no_secrets_and_nothing_of_what_was_said(
+async def test_feedback_report_contains_no_secrets_or_messages(
     project: ScriptedProject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "k3y-that-nobody-may-see")

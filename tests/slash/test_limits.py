@@ -22,7 +22,7 @@ def answering(project: ScriptedProject) -> ScriptedProject:
     return project
 
 
-async def test_a_session_limit_counts_all_runs_also_after_it_was_resumed(
+async def test_session_limit_counts_all_runs_after_resume(
     answering: ScriptedProject,
 ) -> None:
     answering.configure("[limits]\nsession_tokens = 250\n")
@@ -41,7 +41,7 @@ async def test_a_session_limit_counts_all_runs_also_after_it_was_resumed(
         assert isinstance(await conversation.send("five"), Done)
 
 
-async def test_known_costs_count_after_a_resume_even_if_others_are_unknown(
+async def test_known_costs_count_after_resume_despite_unknown_ones(
     answering: ScriptedProject,
 ) -> None:
     async with answering.open() as conversation:
@@ -55,7 +55,7 @@ async def test_known_costs_count_after_a_resume_even_if_others_are_unknown(
         assert conversation.least_usd == pytest.approx(spent)
 
 
-async def test_a_limit_of_cost_stops_the_session(answering: ScriptedProject) -> None:
+async def test_session_cost_limit_stops_session(answering: ScriptedProject) -> None:
     answering.configure("[limits]\nsession_cost_usd = 0.0005\n")
     async with answering.open() as conversation:
         assert isinstance(await conversation.send("one"), Done)
@@ -64,7 +64,7 @@ async def test_a_limit_of_cost_stops_the_session(answering: ScriptedProject) -> 
     assert (outcome.name, outcome.max) == ("session_cost", 0.0005)
 
 
-async def test_the_warning_about_a_session_limit_comes_once_in_all_runs(
+async def test_session_limit_warning_is_shown_once(
     answering: ScriptedProject,
 ) -> None:
     answering.configure("[limits]\nsession_tokens = 500\n")
@@ -81,7 +81,7 @@ async def test_the_warning_about_a_session_limit_comes_once_in_all_runs(
     )
 
 
-async def test_it_shows_what_run_and_session_used_and_what_they_may_use(
+async def test_limits_shows_usage_and_limits_of_run_and_session(
     answering: ScriptedProject,
 ) -> None:
     answering.configure("[limits]\ntokens = 5_000\nsession_cost_usd = 2\n")
@@ -97,7 +97,7 @@ async def test_it_shows_what_run_and_session_used_and_what_they_may_use(
     assert rows["session_cost_usd"] == ["$0.0006", "$2.00"]
 
 
-async def test_a_limit_that_was_set_holds_for_the_session_but_no_other(
+async def test_limit_applies_to_its_session_only(
     answering: ScriptedProject,
 ) -> None:
     answering.configure("[limits]\ntokens = 5_000\n")
@@ -113,7 +113,7 @@ async def test_a_limit_that_was_set_holds_for_the_session_but_no_other(
         assert conversation.settings.limits.most.tokens == 5_000
 
 
-async def test_a_damaged_stored_limit_is_left_out(answering: ScriptedProject) -> None:
+async def test_damaged_stored_limit_is_ignored(answering: ScriptedProject) -> None:
     async with answering.open() as conversation:
         await run_command("/limits tokens 50", conversation)
         await conversation.send("one")
@@ -135,7 +135,7 @@ async def test_a_damaged_stored_limit_is_left_out(answering: ScriptedProject) ->
         ("/limits time_s nan", "number above 0"),
     ],
 )
-async def test_a_wrong_limit_is_explained_and_changes_nothing(
+async def test_invalid_limit_is_explained_and_changes_nothing(
     answering: ScriptedProject, line: str, words: str
 ) -> None:
     async with answering.open() as conversation:

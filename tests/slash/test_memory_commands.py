@@ -63,7 +63,7 @@ async def typed(
     return front.shown
 
 
-async def test_what_is_remembered_is_shown_with_where_it_is(tmp_path: Path) -> None:
+async def test_memory_shows_stored_notes_with_their_files(tmp_path: Path) -> None:
     conversation = MemoryConversation(kept_in(tmp_path))
 
     [done] = await typed("/remember make check   runs all\ntwice", conversation)
@@ -78,7 +78,7 @@ async def test_what_is_remembered_is_shown_with_where_it_is(tmp_path: Path) -> N
     assert "- likes tabs" in shown
 
 
-async def test_empty_stores_are_shown_as_such(tmp_path: Path) -> None:
+async def test_empty_memory_stores_are_shown_as_empty(tmp_path: Path) -> None:
     [shown] = await typed("/memory", MemoryConversation(kept_in(tmp_path)))
 
     assert shown.count("(nothing yet)") == 2
@@ -87,7 +87,7 @@ async def test_empty_stores_are_shown_as_such(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "name"), [("/memory edit", "memory"), ("/memory edit user", "user")]
 )
-async def test_a_store_is_edited_as_a_whole(tmp_path: Path, line: str, name: Any) -> None:
+async def test_memory_edit_replaces_store(tmp_path: Path, line: str, name: Any) -> None:
     memory = kept_in(tmp_path)
     await memory.update(MemoryUpdate(store=name, action="add", content="old"))
 
@@ -102,7 +102,7 @@ async def test_a_store_is_edited_as_a_whole(tmp_path: Path, line: str, name: Any
     assert await memory.read(name) == "- old\n- new\n"
 
 
-async def test_an_editor_that_changes_nothing_writes_nothing(tmp_path: Path) -> None:
+async def test_unchanged_edit_writes_nothing(tmp_path: Path) -> None:
     async def edited(text: str) -> str | None:
         return None if not text else text.removesuffix("\n")
 
@@ -116,7 +116,7 @@ async def test_an_editor_that_changes_nothing_writes_nothing(tmp_path: Path) -> 
     assert shown == "Nothing was changed."
 
 
-async def test_what_was_edited_while_another_process_wrote_comes_back_to_the_input(
+async def test_edit_that_conflicts_with_another_process_returns_to_input(
     tmp_path: Path,
 ) -> None:
     memory = kept_in(tmp_path)
@@ -134,21 +134,21 @@ async def test_what_was_edited_while_another_process_wrote_comes_back_to_the_inp
 
 
 @pytest.mark.parametrize("line", ["/memory x", "/memory edit all", "/remember", "/remember --user"])
-async def test_what_makes_no_sense_says_what_does(tmp_path: Path, line: str) -> None:
+async def test_invalid_memory_arguments_show_usage(tmp_path: Path, line: str) -> None:
     with pytest.raises(UsageError) as refused:
         await typed(line, MemoryConversation(kept_in(tmp_path)))
 
     assert "/memory edit" in refused.value.hint or "/remember TEXT" in refused.value.hint
 
 
-async def test_without_memory_the_setting_is_named(tmp_path: Path) -> None:
+async def test_disabled_memory_names_its_setting(tmp_path: Path) -> None:
     for line in ("/memory", "/remember x"):
         with pytest.raises(UsageError) as refused:
             await typed(line, MemoryConversation())
         assert "[memory]" in refused.value.hint
 
 
-async def test_editing_needs_a_screen_and_the_rest_does_not(tmp_path: Path) -> None:
+async def test_memory_edit_needs_a_screen_and_other_commands_do_not(tmp_path: Path) -> None:
     with pytest.raises(Unsupported):
         await typed("/memory edit", MemoryConversation(kept_in(tmp_path)))
     for name in ("memory", "remember", "init"):
@@ -157,7 +157,7 @@ async def test_editing_needs_a_screen_and_the_rest_does_not(tmp_path: Path) -> N
         assert command.headless
 
 
-async def test_init_sends_a_prompt_about_agents_md_with_the_wishes_behind_it() -> None:
+async def test_init_sends_prompt_about_agents_md_with_user_wishes() -> None:
     conversation = MemoryConversation()
 
     await typed("/init mention the fixtures", conversation)
@@ -167,6 +167,6 @@ async def test_init_sends_a_prompt_about_agents_md_with_the_wishes_behind_it() -
     assert prompt.endswith("What matters to me in particular: mention the fixtures")
 
 
-async def test_init_waits_for_a_run_to_end() -> None:
+async def test_init_has_to_wait_during_a_run() -> None:
     with pytest.raises(UsageError, match="has to wait"):
         await typed("/init", MemoryConversation(is_running=True))

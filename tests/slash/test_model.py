@@ -56,7 +56,7 @@ def open_conversation(home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[O
     yield open_one
 
 
-async def test_what_can_be_used_is_listed_by_provider_the_present_one_first(
+async def test_picker_lists_usable_models_with_current_provider_first(
     open_conversation: OpenConversation,
 ) -> None:
     async with open_conversation(**KEYS) as conversation:
@@ -75,7 +75,7 @@ async def test_what_can_be_used_is_listed_by_provider_the_present_one_first(
     assert "local/qwen3 | " in screen.asked  # its window is unknown, and not shown as if it was not
 
 
-async def test_the_present_model_is_listed_also_where_no_entry_has_it(
+async def test_picker_lists_current_model_that_no_provider_lists(
     open_conversation: OpenConversation,
 ) -> None:
     async with open_conversation(**KEYS) as conversation:
@@ -84,7 +84,7 @@ async def test_the_present_model_is_listed_also_where_no_entry_has_it(
     assert screen.asked[0].startswith("local/odd") and len(screen.asked) == 8
 
 
-async def test_a_switch_tells_the_level_that_it_brings(open_conversation: OpenConversation) -> None:
+async def test_model_switch_reports_thinking_level(open_conversation: OpenConversation) -> None:
     async with open_conversation(**KEYS) as conversation:
         screen = await run_command("/model claude-sonnet-5:high", conversation)
     assert "The model is work/claude-sonnet-5, thinking high, from the next turn on." in screen.text
@@ -100,7 +100,7 @@ async def test_a_switch_tells_the_level_that_it_brings(open_conversation: OpenCo
         ("local", "local/qwen3"),
     ],
 )
-async def test_a_switch_goes_to_who_serves_the_model(
+async def test_model_id_is_resolved_to_its_provider(
     open_conversation: OpenConversation, spec: str, model: str
 ) -> None:
     async with open_conversation(**KEYS) as conversation:
@@ -110,7 +110,7 @@ async def test_a_switch_goes_to_who_serves_the_model(
 
 
 @pytest.mark.parametrize("way", [("/model local/", "fancy"), ("/model", "local/…", "fancy")])
-async def test_all_models_of_a_service_are_asked_for(
+async def test_all_models_of_provider_can_be_listed(
     open_conversation: OpenConversation, home: Path, way: tuple[str, ...]
 ) -> None:
     listed = {"data": [{"id": "fancy"}, {"id": "gpt-5.5"}, {"id": "qwen3"}]}
@@ -122,12 +122,12 @@ async def test_all_models_of_a_service_are_asked_for(
             assert conversation.settings.model == "local/fancy"
         assert [seen.path for seen in service.requests] == ["/v1/models"]
     specs = [line.split(" | ")[0] for line in screen.asked]
-    # What is known of is first.
+    # Models of the catalogue come first.
     assert specs[-3:] == ["local/gpt-5.5", "local/fancy", "local/qwen3"]
     assert "The model is local/fancy from the next turn on." in screen.text
 
 
-async def test_a_listed_id_that_ends_like_a_level_is_taken_as_it_stands(
+async def test_listed_model_id_ending_like_a_level_is_taken_literally(
     open_conversation: OpenConversation, home: Path
 ) -> None:
     with FakeService(
@@ -152,7 +152,7 @@ async def test_a_listed_id_that_ends_like_a_level_is_taken_as_it_stands(
             )
 
 
-async def test_a_service_with_a_wrong_name_is_refused_with_the_nearest(
+async def test_mistyped_provider_is_refused_with_suggestion(
     open_conversation: OpenConversation,
 ) -> None:
     async with open_conversation(**KEYS) as conversation:
@@ -172,7 +172,7 @@ async def test_a_service_with_a_wrong_name_is_refused_with_the_nearest(
         ("film/", ConfigError, "plays a file"),
     ],
 )
-async def test_a_service_that_lists_nothing_is_told_and_the_model_stays(
+async def test_provider_without_model_list_is_reported_and_model_stays(
     open_conversation: OpenConversation, home: Path, spec: str, error: Any, reason: str
 ) -> None:
     with (home / "config.toml").open("a") as config:
@@ -192,7 +192,7 @@ async def test_a_service_that_lists_nothing_is_told_and_the_model_stays(
         ("gemini/x", NoProvider, "GEMINI_API_KEY"),
     ],
 )
-async def test_what_cannot_be_used_is_refused_and_the_model_stays(
+async def test_unusable_model_is_refused_and_model_stays(
     open_conversation: OpenConversation, spec: str, error: Any, reason: str
 ) -> None:
     async with open_conversation(**KEYS) as conversation:
@@ -201,7 +201,7 @@ async def test_what_cannot_be_used_is_refused_and_the_model_stays(
         assert conversation.settings.model == "work/claude-opus-5"
 
 
-async def test_a_session_comes_back_with_its_provider_and_model(
+async def test_resumed_session_restores_provider_and_model(
     open_conversation: OpenConversation,
 ) -> None:
     async with open_conversation(**KEYS) as conversation:

@@ -16,7 +16,7 @@ class RecordingFront:
         self.shown.append(text)
 
 
-async def test_why_lists_what_was_decided_and_explains_one(project: ScriptedProject) -> None:
+async def test_why_lists_past_decisions_and_explains_one(project: ScriptedProject) -> None:
     project.user.answer = PermissionAnswer(effect="deny", comment="not now")
     project.model.will_call("list_dir", path=".").will_call("bash", command="make x").will_say("ok")
     screen = RecordingFront()
@@ -44,7 +44,7 @@ async def test_why_lists_what_was_decided_and_explains_one(project: ScriptedProj
     assert now.splitlines()[1].startswith("ask: ")
 
 
-async def test_allow_adds_lists_and_takes_back(project: ScriptedProject) -> None:
+async def test_allow_adds_lists_and_removes_grants(project: ScriptedProject) -> None:
     screen = RecordingFront()
 
     async with project.open() as conversation:
@@ -60,7 +60,7 @@ async def test_allow_adds_lists_and_takes_back(project: ScriptedProject) -> None
     assert "Nothing is allowed" in screen.shown[2]
 
 
-async def test_a_rule_that_could_open_nothing_is_refused_with_the_reason(
+async def test_allow_rule_for_protected_path_is_refused(
     project: ScriptedProject,
 ) -> None:
     screen = RecordingFront()

@@ -57,7 +57,7 @@ async def talk(project: ScriptedProject) -> None:
             await conversation.send(prompt)
 
 
-async def test_words_are_found_in_earlier_sessions_and_in_memory(spoken: ScriptedProject) -> None:
+async def test_recall_finds_words_in_sessions_and_memory(spoken: ScriptedProject) -> None:
     await talk(spoken)
     async with spoken.open() as conversation:
         await run_command("/remember The colour of buttons is blue.", conversation)
@@ -70,7 +70,7 @@ async def test_words_are_found_in_earlier_sessions_and_in_memory(spoken: Scripte
     assert nothing.startswith("Nothing found.")
 
 
-async def test_the_nearest_in_meaning_come_first_and_are_embedded_once(
+async def test_semantic_recall_ranks_by_similarity_and_embeds_each_text_once(
     spoken: ScriptedProject, service: FakeService
 ) -> None:
     await talk(spoken)
@@ -83,12 +83,12 @@ async def test_the_nearest_in_meaning_come_first_and_are_embedded_once(
     lines = first.shown[1].splitlines()
     assert lines[1].startswith("1.00  session ")
     assert lines[2].strip() == "The parser reads tokens."
-    # Then only the question is sent.
+    # The second recall embeds only the question.
     assert [request.json["input"] for request in service.requests[asked:]] == [["the deploy"]]
     assert again.shown[0].splitlines()[2].strip() == "The deploy is done."
 
 
-async def test_embeddings_count_in_the_cost_of_the_session_also_after_a_resume(
+async def test_embedding_cost_counts_in_session_after_resume(
     spoken: ScriptedProject, service: FakeService
 ) -> None:
     def embed_one(request: ReceivedRequest) -> Any:
@@ -114,7 +114,7 @@ async def test_embeddings_count_in_the_cost_of_the_session_also_after_a_resume(
     assert "embed" in text
 
 
-async def test_a_damaged_file_of_vectors_is_written_anew(
+async def test_damaged_vector_file_is_rebuilt(
     spoken: ScriptedProject, service: FakeService
 ) -> None:
     await talk(spoken)
@@ -128,7 +128,7 @@ async def test_a_damaged_file_of_vectors_is_written_anew(
     assert shown[0] == "Asking small for the embeddings of 6 texts."
 
 
-async def test_vectors_that_cannot_be_stored_are_used_once(
+async def test_semantic_recall_works_when_vectors_cannot_be_stored(
     spoken: ScriptedProject, service: FakeService
 ) -> None:
     await talk(spoken)
@@ -138,7 +138,7 @@ async def test_vectors_that_cannot_be_stored_are_used_once(
     assert "The parser reads tokens." in shown[-1]
 
 
-async def test_what_was_embedded_before_a_failure_is_kept(
+async def test_embeddings_before_a_failure_are_kept(
     spoken: ScriptedProject, service: FakeService
 ) -> None:
     await talk(spoken)
@@ -150,7 +150,7 @@ async def test_what_was_embedded_before_a_failure_is_kept(
     assert "The parser reads tokens." in shown[-1]
 
 
-async def test_a_provider_without_embeddings_is_named_with_what_to_do(
+async def test_provider_without_embeddings_is_refused_with_hint(
     project: ScriptedProject,
 ) -> None:
     file = project.folder.parent / "config" / "config.toml"
@@ -167,14 +167,16 @@ async def test_a_provider_without_embeddings_is_named_with_what_to_do(
 @pytest.mark.parametrize(
     "line", ["/recall", "/recall --semantic", "/recall --near x", "/recall --model m x"]
 )
-async def test_what_is_missing_is_said(project: ScriptedProject, line: str) -> None:
+async def test_missing_or_unknown_recall_arguments_show_usage(
+    project: ScriptedProject, line: str
+) -> None:
     async with project.open() as conversation:
         with pytest.raises(UsageError) as error:
             await run_command(line, conversation)
     assert "/recall WORDS" in error.value.hint
 
 
-async def test_a_session_that_is_not_stored_finds_its_own_texts(
+async def test_semantic_recall_works_in_session_that_is_not_stored(
     spoken: ScriptedProject, service: FakeService
 ) -> None:
     file = spoken.folder.parent / "config" / "config.toml"

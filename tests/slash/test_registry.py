@@ -32,7 +32,7 @@ def command(name: str, run: Any = None, **more: Any) -> Command:
         ("/q", "q", ""),
     ],
 )
-def test_a_line_that_begins_with_a_slash_is_a_command(line: str, name: str, args: str):
+def test_line_with_leading_slash_is_a_command(line: str, name: str, args: str):
     typed = Registry([command("model"), command("quit", aliases=("q",))]).read(line)
     assert typed is not None
     assert (typed.name, typed.args) == (name, args)
@@ -43,19 +43,19 @@ def test_other_lines_are_prompts(line: str):
     assert Registry([command("model")]).read(line) is None
 
 
-def test_two_slashes_stand_for_one():
+def test_double_slash_becomes_one_slash_in_prompt():
     assert as_prompt("//model") == "/model"
     assert as_prompt("/usr/bin") == "/usr/bin"
 
 
-def test_the_first_to_claim_a_name_keeps_it_and_the_clash_is_reported():
+def test_first_command_keeps_its_name_and_conflict_is_reported():
     first = command("model")
     registry = Registry([first, command("model"), command("mode", aliases=("model",))])
     assert registry.find("model") is first
     assert registry.conflicts == ["/model is already taken"]
 
 
-def test_completion_puts_names_before_aliases():
+def test_completion_lists_names_before_aliases():
     registry = Registry([command("zap", aliases=("mo",)), command("model"), command("mode")])
     assert [name for name, _ in registry.complete("mo")] == ["mode", "model", "zap"]
 
@@ -64,7 +64,7 @@ def test_completion_puts_names_before_aliases():
     ("while_running", "args", "runs"),
     [("yes", "x", True), ("listing", "", True), ("listing", "x", False), ("no", "", False)],
 )
-async def test_during_a_run_a_command_may_have_to_wait(while_running: Any, args: str, runs: bool):
+async def test_some_commands_have_to_wait_during_a_run(while_running: Any, args: str, runs: bool):
     result = RanCommands()
     registry = Registry([command("x", result, while_running=while_running)])
     typed = registry.read(f"/x {args}")
@@ -78,7 +78,7 @@ async def test_during_a_run_a_command_may_have_to_wait(while_running: Any, args:
     assert result.args == ([args] if runs else [])
 
 
-async def test_an_unknown_command_names_the_nearest():
+async def test_unknown_command_suggests_nearest_name():
     registry = Registry([command("sessions")])
     typed = registry.read("/sesions")
     assert typed is not None
@@ -87,17 +87,17 @@ async def test_an_unknown_command_names_the_nearest():
     assert "Did you mean /sessions?" in raised.value.hint
 
 
-def test_every_family_is_found_and_nothing_clashes():
+def test_discover_finds_all_commands_without_conflicts():
     registry = discover(slash)
     assert registry.conflicts == []
     names = {found.name for found in registry}
     assert names >= {"help", "model", "mode", "why", "allow", "clear", "sessions", "quit"}
 
 
-# -- a person's own names
+# -- user aliases
 
 
-def test_an_own_name_is_expanded_once_and_what_follows_is_appended():
+def test_user_alias_is_expanded_once_and_arguments_are_appended():
     registry = Registry([command("model"), command("mode")])
     warnings = registry.use_own_names({"/m": "/model small", "/model": "/mode plan"})
 
@@ -107,13 +107,13 @@ def test_an_own_name_is_expanded_once_and_what_follows_is_appended():
     assert warnings == ["/model is now /mode plan, no longer the built-in command."]
 
 
-def test_an_own_name_that_stands_for_nothing_is_reported_and_left_out():
+def test_user_alias_of_unknown_command_is_reported_and_ignored():
     registry = Registry([command("model")])
     assert registry.use_own_names({"/a": "/b", "/b": "/model"}) == ["/a: There is no command /b."]
     assert registry.own_names == [("/b", "/model")]
 
 
-def test_own_names_are_proposed_before_the_others():
+def test_user_aliases_are_completed_first():
     registry = Registry([command("model"), command("mode")])
     registry.use_own_names({"/mo": "/model x"})
     assert [name for name, _ in registry.complete("m")] == ["mo", "mode", "model"]

@@ -67,7 +67,7 @@ async def run(
     return screen
 
 
-async def test_rewind_shows_what_would_change_and_does_what_is_chosen(
+async def test_rewind_previews_changes_and_applies_chosen_ones(
     project: ScriptedProject,
 ) -> None:
     async with rewindable(project) as driver:
@@ -93,7 +93,7 @@ async def test_rewind_shows_what_would_change_and_does_what_is_chosen(
 
 
 @pytest.mark.parametrize("answers", [("(current)",), (None,), ("one", "cancel"), ("one", None)])
-async def test_who_would_rather_stay_stays(
+async def test_cancelled_rewind_changes_nothing(
     project: ScriptedProject, answers: tuple[str | None, ...]
 ) -> None:
     async with project.open() as conversation:
@@ -103,7 +103,7 @@ async def test_who_would_rather_stay_stays(
         assert (len(conversation.messages), screen.input) == (2, "")
 
 
-async def test_undo_asks_once_if_files_change_and_not_otherwise(project: ScriptedProject) -> None:
+async def test_undo_asks_only_if_files_would_change(project: ScriptedProject) -> None:
     async with rewindable(project) as driver:
         await driver.prompt("make it", "echo x > a")
         assert (await run("/undo", driver.conversation, "cancel")).input == ""
@@ -119,7 +119,7 @@ async def test_undo_asks_once_if_files_change_and_not_otherwise(project: Scripte
         assert (await run("/retry", driver.conversation)).input == "only talk"
 
 
-async def test_n_goes_back_so_many_prompts(project: ScriptedProject) -> None:
+async def test_rewind_with_number_goes_back_that_many_prompts(project: ScriptedProject) -> None:
     async with project.open() as conversation:
         for prompt in ("one", "two", "three"):
             project.model.will_say("yes")
@@ -131,7 +131,7 @@ async def test_n_goes_back_so_many_prompts(project: ScriptedProject) -> None:
 
 
 @pytest.mark.parametrize("line", ["/rewind", "/rewind 7", "/undo", "/retry", "/fork", "/clone"])
-async def test_where_nothing_was_said_there_is_nothing_to_go_back_to(
+async def test_rewind_commands_without_prompts_are_refused(
     project: ScriptedProject, line: str
 ) -> None:
     async with project.open() as conversation:
@@ -140,9 +140,7 @@ async def test_where_nothing_was_said_there_is_nothing_to_go_back_to(
 
 
 @pytest.mark.parametrize("number", ["0", "3", "one", "9" * 5000])
-async def test_there_are_only_so_many_prompts_to_go_back(
-    project: ScriptedProject, number: str
-) -> None:
+async def test_rewind_number_out_of_range_is_refused(project: ScriptedProject, number: str) -> None:
     project.model.will_say("a").will_say("b")
     async with project.open() as conversation:
         for prompt in ("one", "two"):
@@ -151,7 +149,7 @@ async def test_there_are_only_so_many_prompts_to_go_back(
             await run(f"/rewind {number}", conversation)
 
 
-async def test_fork_and_clone_take_an_id_or_let_pick(project: ScriptedProject) -> None:
+async def test_fork_and_clone_accept_id_or_open_picker(project: ScriptedProject) -> None:
     async with project.open() as conversation:
         for prompt in ("one", "two"):
             project.model.will_say(f"re {prompt}")
@@ -168,7 +166,7 @@ async def test_fork_and_clone_take_an_id_or_let_pick(project: ScriptedProject) -
             await run("/clone zzz", conversation)
 
 
-async def test_the_tree_marks_where_you_are_and_sets_in_what_was_left(
+async def test_tree_marks_current_position_and_indents_abandoned_branches(
     project: ScriptedProject,
 ) -> None:
     async with project.open() as conversation:
@@ -192,7 +190,7 @@ async def test_the_tree_marks_where_you_are_and_sets_in_what_was_left(
         assert "other" in lines[3]
 
 
-def test_a_thousand_branches_are_drawn_without_running_out_of_stack_or_width() -> None:
+def test_tree_with_thousand_branches_stays_narrow() -> None:
     nodes = []
     for number in range(1000):
         above = None if number == 0 else number - 1 - (number % 2)
@@ -219,7 +217,9 @@ def test_a_thousand_branches_are_drawn_without_running_out_of_stack_or_width() -
 
 
 @pytest.mark.parametrize("line", ["/rewind", "/undo", "/redo", "/retry", "/fork", "/clone"])
-async def test_nothing_moves_during_a_run(project: ScriptedProject, line: str) -> None:
+async def test_rewind_commands_have_to_wait_during_a_run(
+    project: ScriptedProject, line: str
+) -> None:
     async with project.open() as conversation:
         project.model.will_say("yes")
         run_of_it = conversation.send("one")
@@ -228,7 +228,7 @@ async def test_nothing_moves_during_a_run(project: ScriptedProject, line: str) -
         await run_of_it
 
 
-async def test_sessions_takes_an_id_or_words_of_a_title(project: ScriptedProject) -> None:
+async def test_sessions_accepts_id_or_words_of_title(project: ScriptedProject) -> None:
     ids: list[str] = []
     for prompt in ("mend the parser", "write the docs"):
         async with project.open() as conversation:
@@ -246,7 +246,7 @@ async def test_sessions_takes_an_id_or_words_of_a_title(project: ScriptedProject
         assert "title contains 'nothing'" in (await run("/sessions nothing", conversation)).text
 
 
-async def test_a_session_that_lost_something_is_marked_in_the_list(
+async def test_damaged_session_is_marked_in_list(
     project: ScriptedProject,
 ) -> None:
     async with project.open() as conversation:
@@ -266,7 +266,7 @@ async def test_a_session_that_lost_something_is_marked_in_the_list(
     assert f"{lost}      2  damaged: mend the parser" in after
 
 
-async def test_e11_the_current_session_is_deleted_and_a_fresh_one_begins(
+async def test_e11_deleting_current_session_opens_new_one(
     project: ScriptedProject,
 ) -> None:
     class Leaving(PickingFront):
@@ -297,7 +297,7 @@ async def test_e11_the_current_session_is_deleted_and_a_fresh_one_begins(
         assert "no stored sessions" in (await run("/sessions list", conversation)).text
 
 
-async def test_another_session_is_deleted_and_this_one_stays(project: ScriptedProject) -> None:
+async def test_deleting_other_session_keeps_current_one(project: ScriptedProject) -> None:
     async with project.open() as conversation:
         project.model.will_say("yes")
         await conversation.send("one")
@@ -313,7 +313,7 @@ async def test_another_session_is_deleted_and_this_one_stays(project: ScriptedPr
             await run("/sessions delete nowhere", conversation)
 
 
-async def test_during_a_run_sessions_are_only_listed(project: ScriptedProject) -> None:
+async def test_sessions_can_only_be_listed_during_a_run(project: ScriptedProject) -> None:
     async with project.open() as conversation:
         project.model.will_say("yes")
         run_of_it = conversation.send("one")

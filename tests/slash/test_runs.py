@@ -37,7 +37,7 @@ async def shown(line: str, shells: Shells | None) -> str:
     return "\n".join(front.shown)
 
 
-async def test_every_command_is_listed_with_how_it_is(shells):
+async def test_tasks_lists_every_command_with_its_state(shells):
     shells.start("sleep 100", cwd="/")
     await shells.start("printf abc; exit 3 # \x1b[31mred\nmore", cwd="/").ended()
     await shells.start("sleep 100", cwd="/", timeout_s=0.01).ended()
@@ -50,11 +50,11 @@ async def test_every_command_is_listed_with_how_it_is(shells):
     assert "\x1b" not in await shown("/ps", shells)
 
 
-async def test_nothing_in_the_background_is_said(shells):
+async def test_tasks_without_background_commands_says_so(shells):
     assert await shown("/bashes", shells) == "Nothing runs in the background."
 
 
-async def test_one_is_ended_by_its_id_even_during_a_run(shells):
+async def test_task_can_be_killed_by_id_during_a_run(shells):
     shell = shells.start("sleep 100", cwd="/")
 
     assert await shown("/tasks kill sh1", shells) == "sh1 was stopped."
@@ -63,13 +63,13 @@ async def test_one_is_ended_by_its_id_even_during_a_run(shells):
 
 
 @pytest.mark.parametrize("line", ["/tasks kill", "/tasks end sh1", "/tasks kill sh9"])
-async def test_what_it_does_not_understand_is_explained(shells, line):
+async def test_invalid_tasks_arguments_are_explained(shells, line):
     with pytest.raises(DirgeError) as caught:
         await shown(line, shells)
 
     assert caught.value.hint
 
 
-async def test_a_conversation_without_commands_says_so():
+async def test_tasks_without_shell_tool_is_refused():
     with pytest.raises(UsageError, match="can't run commands"):
         await shown("/tasks", None)
