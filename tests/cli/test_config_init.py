@@ -16,7 +16,7 @@ TAGS = RawReply(body='{"models": [{"name": "qwen3", "size": 1}, {"name": "gemma3
 LISTED = RawReply(body='{"data": [{"id": "a-1"}, {"id": "b-1"}, {"id": "b-2"}]}')
 
 
-def asked(tmp_path: Path, service: FakeService | None = None, *words: str) -> Terminal:
+def start_config_init(tmp_path: Path, service: FakeService | None = None, *words: str) -> Terminal:
     return Terminal(
         ("-m", "dirge_py", "config", "init", *words),
         cwd=tmp_path,
@@ -35,7 +35,7 @@ def answer(terminal: Terminal, question: str, typed: str) -> None:
 
 def test_enter_selects_detected_provider_and_number_selects_model(tmp_path: Path) -> None:
     with FakeService([TAGS, TAGS, ModelReply(text="ok")]) as service:
-        terminal = asked(tmp_path, service)
+        terminal = start_config_init(tmp_path, service)
         terminal.read_until("*  1  Ollama  answers at")
         answer(terminal, "narrow [1]: ", "")
         answer(terminal, "narrow [1]: ", "2")
@@ -51,7 +51,7 @@ def test_typed_words_filter_choices_and_key_is_not_echoed(tmp_path: Path) -> Non
     folder.mkdir()
     (folder / "config.toml").write_text("# mine\n[ui]\n")
     with FakeService([LISTED, ModelReply(text="ok")]) as service:
-        terminal = asked(tmp_path)
+        terminal = start_config_init(tmp_path)
         terminal.read_until("exists: a provider is added to it.")
         answer(terminal, "narrow [1]: ", "groq")
         answer(terminal, "Base URL [", service.openai_url)
@@ -72,7 +72,7 @@ def test_typed_words_filter_choices_and_key_is_not_echoed(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("mark", ["narrow [1]: ", "not shown): "])
 def test_ctrl_c_exits_and_writes_nothing(tmp_path: Path, mark: str) -> None:
-    terminal = asked(tmp_path)
+    terminal = start_config_init(tmp_path)
     if mark != "narrow [1]: ":
         answer(terminal, "narrow [1]: ", "groq")
         answer(terminal, "Base URL [", "")
@@ -83,7 +83,7 @@ def test_ctrl_c_exits_and_writes_nothing(tmp_path: Path, mark: str) -> None:
 
 
 def test_ctrl_d_cancels_and_writes_nothing(tmp_path: Path) -> None:
-    terminal = asked(tmp_path)
+    terminal = start_config_init(tmp_path)
     terminal.read_until("narrow [1]: ")
     terminal.press("\x04")
     terminal.read_until("Nothing was changed.")
@@ -92,7 +92,7 @@ def test_ctrl_d_cancels_and_writes_nothing(tmp_path: Path) -> None:
 
 
 def test_template_flag_writes_commented_settings(tmp_path: Path) -> None:
-    terminal = asked(tmp_path, None, "--template")
+    terminal = start_config_init(tmp_path, None, "--template")
     assert terminal.finish() == 0
     assert "# [providers" in (tmp_path / "config" / "config.toml").read_text()
 
@@ -100,7 +100,7 @@ def test_template_flag_writes_commented_settings(tmp_path: Path) -> None:
 def test_invalid_settings_are_reported_before_questions(tmp_path: Path) -> None:
     (tmp_path / "config").mkdir()
     (tmp_path / "config" / "config.toml").write_text("[ui\n")
-    terminal = asked(tmp_path)
+    terminal = start_config_init(tmp_path)
     assert terminal.finish() == 2
     assert b"config.toml:1" in terminal.output and b"narrow" not in terminal.output
 

@@ -133,7 +133,7 @@ def test_unwritable_state_folder_is_a_problem(open_tmp_path: Path, tmp_path: Pat
 # -- asking the terminal
 
 
-def asked(cwd: Path, answer: str) -> bytes:
+def query_terminal(cwd: Path, answer: str) -> bytes:
     """Return the output of `doctor` on a terminal with these answers; checks restored modes."""
     terminal = Terminal(("-m", "dirge_py", "doctor"), cwd=cwd, **GOOD)
     terminal.read_until("\x1b[c")
@@ -145,14 +145,14 @@ def asked(cwd: Path, answer: str) -> bytes:
 
 
 def test_terminal_is_queried_and_restored(tmp_path: Path) -> None:
-    text = asked(tmp_path, ANSWERS)
+    text = query_terminal(tmp_path, ANSWERS)
     assert b"every key arrives" in text
     assert b"wide characters and emoji have the expected width" in text
     assert b"the terminal says that it takes it" in text
 
 
 def test_silent_terminal_times_out(tmp_path: Path) -> None:
-    assert b"the terminal didn't answer within 200 ms" in asked(tmp_path, "")
+    assert b"the terminal didn't answer within 200 ms" in query_terminal(tmp_path, "")
 
 
 def is_asleep(pid: int) -> bool:

@@ -34,7 +34,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ScriptedProject:
     return project
 
 
-async def typed(line: str, conversation: object) -> PrintFront:
+async def run_line(line: str, conversation: object) -> PrintFront:
     commands = discover(slash)
     front = PrintFront(commands)
     read = commands.read(line)
@@ -112,12 +112,12 @@ async def test_e19_prompt_switch_applies_to_next_run(project: ScriptedProject) -
     project.model.will_call("write", path="a.txt", content="x").will_say("denied")
     project.model.will_call("write", path="b.txt", content="x").will_say("done")
     async with project.open() as conversation:
-        await typed("/prompt plan", conversation)
+        await run_line("/prompt plan", conversation)
         await conversation.send("edit it")
         assert "Plan, and change nothing." in str(project.model.seen[0].system_prompt)
         assert not (project.folder / "a.txt").exists()
 
-        await typed("/prompt none", conversation)
+        await run_line("/prompt none", conversation)
         await conversation.send("edit it")
         assert "Plan, and change nothing." not in str(project.model.seen[-1].system_prompt)
         assert (project.folder / "b.txt").exists()
@@ -128,12 +128,12 @@ async def test_e19_prompt_switch_applies_to_next_run(project: ScriptedProject) -
 
 async def test_prompt_command_lists_prompts_with_denied_tools(project: ScriptedProject) -> None:
     async with project.open() as conversation:
-        await typed("/prompt terse", conversation)
-        front = await typed("/prompt", conversation)
+        await run_line("/prompt terse", conversation)
+        front = await run_line("/prompt", conversation)
         [listed] = front.shown
         assert "  plan  denies write, edit\n* terse\n  none" in listed
         with pytest.raises(UsageError, match="there is no prompt 'x'"):
-            await typed("/prompt x", conversation)
+            await run_line("/prompt x", conversation)
 
 
 async def test_allow_tools_of_prompt_limits_offered_and_callable_tools(
@@ -142,10 +142,10 @@ async def test_allow_tools_of_prompt_limits_offered_and_callable_tools(
     prompt(tmp_path / "config", "look", "---\nallow_tools: [Read]\n---\nLook.")
     project.model.will_call("bash", command="touch made").will_say("Seen.").will_say("Free.")
     async with project.open() as conversation:
-        shown = await typed("/prompt look", conversation)
+        shown = await run_line("/prompt look", conversation)
         assert "It allows only read." in shown.shown[-1]
         await conversation.send("look")
-        await typed("/prompt none", conversation)
+        await run_line("/prompt none", conversation)
         await conversation.send("work")
 
     looked, _, worked = project.model.seen
@@ -181,11 +181,11 @@ async def test_fs_reach_limits_reads_searches_and_edits(
         project.model.will_call(tool, **arguments)
     project.model.will_say("Done.").will_call("read", path="other.txt").will_say("Free.")
     async with project.open() as conversation:
-        shown = await typed("/prompt docs", conversation)
+        shown = await run_line("/prompt docs", conversation)
         assert "It reads only below src, docs and changes only below docs." in shown.shown[-1]
         await conversation.send("work")
         limited = [m for m in conversation.messages if m.role == "toolResult"]
-        await typed("/prompt none", conversation)
+        await run_line("/prompt none", conversation)
         await conversation.send("work")
         free = [m for m in conversation.messages if m.role == "toolResult"][-1]
 
@@ -218,13 +218,13 @@ async def test_prompt_with_own_memory_does_not_share_memory(
     prompt(tmp_path / "config", "own", "---\nmemory: own\n---\nReview.")
     project.model.will_say("One.").will_say("Two.")
     async with project.open() as conversation:
-        await typed("/remember the shared note", conversation)
-        await typed("/prompt own", conversation)
-        await typed("/remember the reviewer's note", conversation)
+        await run_line("/remember the shared note", conversation)
+        await run_line("/prompt own", conversation)
+        await run_line("/remember the reviewer's note", conversation)
         await conversation.send("x")
-        await typed("/prompt none", conversation)
+        await run_line("/prompt none", conversation)
         await conversation.send("y")
-        shown = await typed("/memory", conversation)
+        shown = await run_line("/memory", conversation)
 
     own, shared = (str(request.system_prompt) for request in project.model.seen)
     assert "the reviewer's note" in own and "the shared note" not in own
@@ -237,15 +237,15 @@ async def test_model_of_prompt_is_used_and_previous_model_restored(
 ) -> None:
     prompt(tmp_path / "config", "fast", "---\nmodel: fake/gpt-4.1\n---\nBe quick.")
     async with project.open() as conversation:
-        shown = await typed("/prompt fast", conversation)
+        shown = await run_line("/prompt fast", conversation)
         assert "It uses fake/gpt-4.1." in shown.shown[-1]
         assert conversation.settings.model == "fake/gpt-4.1"
-        await typed("/prompt none", conversation)
+        await run_line("/prompt none", conversation)
         assert conversation.settings.model == "fake/gpt-4o"
         # A model that you choose meanwhile stays.
-        await typed("/prompt fast", conversation)
-        await typed("/model fake/other", conversation)
-        await typed("/prompt none", conversation)
+        await run_line("/prompt fast", conversation)
+        await run_line("/model fake/other", conversation)
+        await run_line("/prompt none", conversation)
         assert conversation.settings.model == "fake/other"
 
 
@@ -256,15 +256,15 @@ async def test_previous_model_is_restored_in_resumed_session(
     project.model.will_say("Hi.")
     async with project.open() as conversation:
         before = conversation.settings.thinking
-        await typed("/prompt fast", conversation)
+        await run_line("/prompt fast", conversation)
         await conversation.send("hi")
     async with project.open("newest") as conversation:
         settings = conversation.settings
         assert (settings.model, settings.thinking) == ("fake/gpt-4.1", "high")
-        await typed("/prompt none", conversation)
+        await run_line("/prompt none", conversation)
         assert (settings.model, settings.thinking) == ("fake/gpt-4o", before)
     async with project.open("newest") as conversation:
-        await typed("/prompt terse", conversation)
+        await run_line("/prompt terse", conversation)
         assert conversation.settings.model == "fake/gpt-4o"
 
 
@@ -274,7 +274,7 @@ async def test_previous_model_is_restored_after_prompt_flag(
     prompt(tmp_path / "config", "fast", "---\nmodel: fake/gpt-4.1\n---\nBe quick.")
     async with project.open(prompt="fast") as conversation:
         assert conversation.settings.model == "fake/gpt-4.1"
-        await typed("/prompt none", conversation)
+        await run_line("/prompt none", conversation)
         assert conversation.settings.model == "fake/gpt-4o"
 
 
@@ -286,9 +286,9 @@ async def test_unusable_stored_model_is_ignored(
 ) -> None:
     prompt(tmp_path / "config", "fast", "---\nmodel: fake/gpt-4.1\n---\nBe quick.")
     async with project.open() as conversation:
-        await typed("/prompt fast", conversation)
+        await run_line("/prompt fast", conversation)
         conversation.session.metadata.load("model_before_prompt", stored)
-        await typed("/prompt none", conversation)
+        await run_line("/prompt none", conversation)
         assert conversation.settings.model == "fake/gpt-4.1"
 
 
@@ -300,7 +300,7 @@ async def test_prompt_with_unknown_model_changes_nothing(
         book = conversation.settings.prompts
         assert book is not None
         with pytest.raises(DirgeError):
-            await typed("/prompt odd", conversation)
+            await run_line("/prompt odd", conversation)
         assert (book.current, conversation.settings.model) == (None, "fake/gpt-4o")
 
 

@@ -129,7 +129,7 @@ class Served:
                 answered += more
         return answered.partition(b"\r\n\r\n")[0].decode() + "\r\n"
 
-    def has_said(self, text: str) -> bool:
+    def session_contains(self, text: str) -> bool:
         """Whether a session contains this text."""
         journals = self._home.glob(".local/state/dirge/sessions/*/*.jsonl")
         return any(text in journal.read_text() for journal in journals)
@@ -204,7 +204,7 @@ def test_prompt_in_browser_is_answered_without_external_requests(
         screen.click()
         page.keyboard.type("why?")
         page.keyboard.press("Enter")
-        until(lambda: served.has_said("It is the linker."))
+        until(lambda: served.session_contains("It is the linker."))
         # The UI process of the first load has ended.
         until(lambda: len(served.apps) == 1)
         apps = served.apps

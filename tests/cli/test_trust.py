@@ -25,22 +25,22 @@ def acting(product: Product) -> Product:
     return product
 
 
-def shown(product: Product, **options: Any) -> Any:
+def show_trust(product: Product, **options: Any) -> Any:
     result = product.run("trust", "--show", "--json", **options)
     assert (result.exit_code, result.stderr) == (0, "")
     return result.json
 
 
 def accept(product: Product) -> None:
-    assert product.run("trust", "--accept", shown(product)["digest"]).exit_code == 0
+    assert product.run("trust", "--accept", show_trust(product)["digest"]).exit_code == 0
 
 
 def states(product: Product) -> dict[str, str]:
-    return {Path(file["path"]).name: file["state"] for file in shown(product)["files"]}
+    return {Path(file["path"]).name: file["state"] for file in show_trust(product)["files"]}
 
 
 def test_show_lists_acting_files_with_kind_size_and_hash(acting: Product) -> None:
-    report = shown(acting)
+    report = show_trust(acting)
     listed = [(file["path"], file["kind"], file["size"], file["state"]) for file in report["files"]]
     assert listed == [
         (".dirge/plugins/lint.py", "plugin", len(PLUGIN), "new"),
@@ -54,15 +54,15 @@ def test_show_lists_acting_files_with_kind_size_and_hash(acting: Product) -> Non
 
 
 def test_accept_trusts_only_the_shown_digest(acting: Product) -> None:
-    digest = shown(acting)["digest"]
+    digest = show_trust(acting)["digest"]
     acting.file(".dirge/plugins/lint.py", PLUGIN + "# more\n")
     late = acting.run("trust", "--accept", digest)
-    assert (late.exit_code, shown(acting)["state"]) == (1, "restricted")
-    assert shown(acting)["digest"] in late.stderr
+    assert (late.exit_code, show_trust(acting)["state"]) == (1, "restricted")
+    assert show_trust(acting)["digest"] in late.stderr
 
-    done = acting.run("trust", "--accept", shown(acting)["digest"])
-    assert (done.exit_code, done.stderr, shown(acting)["state"]) == (0, "", "trusted")
-    assert shown(acting, cwd=acting.file("src/deep/x").parent)["state"] == "trusted"
+    done = acting.run("trust", "--accept", show_trust(acting)["digest"])
+    assert (done.exit_code, done.stderr, show_trust(acting)["state"]) == (0, "", "trusted")
+    assert show_trust(acting, cwd=acting.file("src/deep/x").parent)["state"] == "trusted"
 
 
 def test_changed_and_new_files_need_trust_again(acting: Product) -> None:
@@ -73,13 +73,13 @@ def test_changed_and_new_files_need_trust_again(acting: Product) -> None:
 
     (acting.project / ".dirge/plugins/lint.py").unlink()
     (acting.project / ".dirge/plugins/more.py").unlink()
-    assert (states(acting), shown(acting)["state"]) == ({"plan.md": "trusted"}, "trusted")
+    assert (states(acting), show_trust(acting)["state"]) == ({"plan.md": "trusted"}, "trusted")
 
 
 def test_trust_can_be_forgotten(acting: Product) -> None:
     accept(acting)
     assert acting.run("trust", "--forget").exit_code == 0
-    assert (shown(acting)["state"], set(states(acting).values())) == ("restricted", {"new"})
+    assert (show_trust(acting)["state"], set(states(acting).values())) == ("restricted", {"new"})
 
 
 def test_copy_at_path_of_trusted_project_is_not_trusted(acting: Product) -> None:
@@ -87,7 +87,7 @@ def test_copy_at_path_of_trusted_project_is_not_trusted(acting: Product) -> None
     away = acting.project.with_name("away")
     acting.project.rename(away)
     subprocess.run(["cp", "-r", str(away), str(acting.project)], check=True)
-    assert shown(acting)["state"] == "restricted"
+    assert show_trust(acting)["state"] == "restricted"
 
 
 def test_trust_record_is_private_and_damaged_record_trusts_nothing(acting: Product) -> None:
@@ -96,7 +96,7 @@ def test_trust_record_is_private_and_damaged_record_trusts_nothing(acting: Produ
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
 
     file.write_text("{ torn", encoding="utf-8")
-    report = shown(acting)
+    report = show_trust(acting)
     assert report["state"] == "restricted"
     assert "trust.json is damaged" in report["obstacle"]
     refused = acting.run("trust", "--accept", report["digest"])
@@ -108,10 +108,10 @@ def test_trust_record_is_private_and_damaged_record_trusts_nothing(acting: Produ
 
 def test_project_settings_that_are_not_allowed_are_refused(acting: Product) -> None:
     acting.file(".dirge/config.toml", '[providers.x]\ntype = "openai"\n')
-    refused = acting.run("trust", "--accept", shown(acting)["digest"])
+    refused = acting.run("trust", "--accept", show_trust(acting)["digest"])
     assert refused.exit_code == 2
     assert "config.toml:1: a project may not set `providers`" in refused.stderr
-    assert shown(acting)["state"] == "restricted"
+    assert show_trust(acting)["state"] == "restricted"
 
 
 def test_trusted_settings_that_became_invalid_end_start(
@@ -121,13 +121,13 @@ def test_trusted_settings_that_became_invalid_end_start(
     accept(acting)
     content = "[loop]\n"
     acting.file(".dirge/config.toml", content)
-    digest = shown(acting)["digest"]
+    digest = show_trust(acting)["digest"]
     file = acting.state_dir / "trust.json"
-    now = {each["path"]: each["sha256"] for each in shown(acting)["files"]}
+    now = {each["path"]: each["sha256"] for each in show_trust(acting)["files"]}
     table = json.loads(file.read_text(encoding="utf-8"))
     table["projects"][str(acting.project)]["accepted"] = now
     file.write_text(json.dumps(table), encoding="utf-8")
-    assert (shown(acting)["state"], shown(acting)["digest"]) == ("trusted", digest)
+    assert (show_trust(acting)["state"], show_trust(acting)["digest"]) == ("trusted", digest)
 
     result = acting.run("-p", "x")
     assert (result.exit_code, acting.service.requests) == (2, [])
@@ -143,7 +143,7 @@ def test_links_and_special_files_are_refused_and_never_read(acting: Product) -> 
     os.mkfifo(folder / "prompts/pipe.md")
     acting.file(".dirge/plugins/huge.py", b"#" * (1024 * 1024 + 1))
 
-    report = shown(acting)
+    report = show_trust(acting)
     assert {each["path"]: each["reason"] for each in report["refused"]} == {
         ".dirge/plugins/huge.py": "it is larger than 1 MiB",
         ".dirge/plugins/linked.py": "it is a link",
@@ -152,7 +152,7 @@ def test_links_and_special_files_are_refused_and_never_read(acting: Product) -> 
     }
     assert set(states(acting)) == {"lint.py", "plan.md"}
     accept(acting)
-    assert shown(acting)["state"] == "trusted"
+    assert show_trust(acting)["state"] == "trusted"
 
 
 def test_dirge_folder_that_is_a_link_is_never_read(product: Product) -> None:
@@ -160,7 +160,7 @@ def test_dirge_folder_that_is_a_link_is_never_read(product: Product) -> None:
     (other / "plugins").mkdir(parents=True)
     (other / "plugins/x.py").write_text(PLUGIN, encoding="utf-8")
     (product.project / ".dirge").symlink_to(other)
-    report = shown(product)
+    report = show_trust(product)
     assert (report["files"], report["refused"]) == (
         [],
         [{"path": ".dirge", "reason": "it is a link"}],
@@ -170,7 +170,7 @@ def test_dirge_folder_that_is_a_link_is_never_read(product: Product) -> None:
 def test_project_with_too_many_files_cannot_be_trusted(product: Product) -> None:
     for number in range(257):
         product.file(f".dirge/skills/s{number}", "x")
-    report = shown(product)
+    report = show_trust(product)
     assert (report["files"], report["obstacle"]) == ([], ".dirge holds more than 256 files to load")
     assert product.run("trust", "--accept", report["digest"]).exit_code == 1
 
@@ -181,17 +181,17 @@ def test_home_folder_is_never_a_project(product: Product) -> None:
         (folder / ".dirge/plugins").mkdir(parents=True)
         (folder / ".dirge/plugins/x.py").write_text(PLUGIN, encoding="utf-8")
 
-    at_home = shown(product, cwd=product.home)
+    at_home = show_trust(product, cwd=product.home)
     assert at_home["obstacle"] == "your home folder is not a project"
     assert product.run("trust", "--accept", at_home["digest"], cwd=product.home).exit_code == 1
-    below = shown(product, cwd=product.home / "work")
+    below = show_trust(product, cwd=product.home / "work")
     assert (below["project"], below["obstacle"]) == (str(product.home / "work"), "")
 
 
 def test_project_without_acting_files_needs_no_trust(product: Product) -> None:
     product.file("AGENTS.md", "Reference text needs no trust.")
     product.file(".dirge/notes.txt", "x")
-    report = shown(product)
+    report = show_trust(product)
     assert (report["state"], report["files"]) == ("none", [])
     result = product.run("trust", "--accept", report["digest"])
     assert (result.exit_code, result.stderr) == (1, "dirge: there is nothing to trust.\n")
@@ -221,4 +221,4 @@ def test_trust_in_terminal_asks(acting: Product, key: str, state: str) -> None:
     terminal.read_until("[y/N]")
     terminal.press(f"{key}\n")
     code = terminal.finish()
-    assert (code, shown(acting)["state"]) == (0 if key == "y" else 1, state)
+    assert (code, show_trust(acting)["state"]) == (0 if key == "y" else 1, state)

@@ -26,7 +26,7 @@ def gate(project: ScriptedProject) -> TrustGate:
     return TrustGate(project.folder, environment)
 
 
-def asked(driver: AppDriver) -> bool:
+def is_asking(driver: AppDriver) -> bool:
     dialog = next(iter(driver.app.query(TrustDialog)), None)
     return dialog is not None and dialog.has_focus and dialog.may_approve
 
@@ -38,7 +38,7 @@ async def test_trust_is_asked_once_before_conversation_opens(
     project: ScriptedProject, gate: TrustGate, keys: list[str], state: str
 ) -> None:
     async with running_app(project, opens=False, project=lambda: gate) as driver:
-        await driver.until(lambda: asked(driver))
+        await driver.until(lambda: is_asking(driver))
         assert driver.opened == []
         await driver.pilot.press(*keys)
         await driver.until(lambda: driver.app.controller.conversation)
@@ -46,7 +46,7 @@ async def test_trust_is_asked_once_before_conversation_opens(
 
         await driver.send("/new")
         await driver.until(lambda: len(driver.opened) == 2)
-        assert not asked(driver)
+        assert not is_asking(driver)
 
 
 async def test_theme_of_project_is_used_once_trusted(
@@ -55,7 +55,7 @@ async def test_theme_of_project_is_used_once_trusted(
     settings = project.folder / ".dirge" / "config.toml"
     settings.write_text('[ui]\ntheme = "light"\n', encoding="utf-8")
     async with running_app(project, opens=False, project=lambda: gate, theme="dark") as driver:
-        await driver.until(lambda: asked(driver))
+        await driver.until(lambda: is_asking(driver))
         assert driver.app.theme_switcher.theme.name == "dark"
         await driver.pilot.press("y", "enter")
         await driver.until(lambda: driver.app.controller.conversation)
@@ -68,7 +68,7 @@ async def test_project_settings_that_are_not_allowed_end_start(
     settings = project.folder / ".dirge" / "config.toml"
     settings.write_text('provider = "x"\n', encoding="utf-8")
     async with running_app(project, opens=False, project=lambda: gate) as driver:
-        await driver.until(lambda: asked(driver))
+        await driver.until(lambda: is_asking(driver))
         await driver.pilot.press("y", "enter")
         await driver.until(lambda: driver.app.failure)
         assert "a project may not set `provider`" in str(driver.app.failure)

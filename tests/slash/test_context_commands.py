@@ -16,7 +16,7 @@ from tests.support.histories import single_prompt_run
 COMMANDS = discover(slash)
 
 
-async def shown(line: str, **conversation: Any) -> PrintFront:
+async def run_line(line: str, **conversation: Any) -> PrintFront:
     front = PrintFront(COMMANDS)
     typed = COMMANDS.read(line)
     assert typed is not None
@@ -36,7 +36,7 @@ async def test_context_shows_size_sections_and_compactions():
         ContextRequest(messages=single_prompt_run(10), system_prompt="p" * 350)
     )
 
-    front = await shown("/context", context_report=lambda: report)
+    front = await run_line("/context", context_report=lambda: report)
 
     text = front.shown[0]
     assert f"about {report.tokens:,} of 128,000 tokens" in text
@@ -53,7 +53,7 @@ async def test_compact_passes_focus_and_shows_savings():
         asked.append(focus)
         return done("summary", 4_000)
 
-    front = await shown("/compact the parser", compact=compact)
+    front = await run_line("/compact the parser", compact=compact)
 
     assert asked == ["the parser"]
     assert "20,000 → 4,000 tokens" in front.shown[0]
@@ -72,7 +72,7 @@ async def test_prompt_sections_use_calibrated_token_estimate():
 )
 async def test_mistyped_compact_argument_does_not_compact(words: str):
     with pytest.raises(UsageError, match="has no"):
-        await shown(f"/compact {words}")
+        await run_line(f"/compact {words}")
 
 
 async def test_compact_reports_nothing_to_do_and_failure():
@@ -82,15 +82,15 @@ async def test_compact_reports_nothing_to_do_and_failure():
     async def failed(focus: str) -> ContextCompacted:
         return done("failed_summary", 20_000)
 
-    assert "Nothing to compact" in (await shown("/compact", compact=nothing)).shown[0]
-    front = await shown("/compress", compact=failed)
+    assert "Nothing to compact" in (await run_line("/compact", compact=nothing)).shown[0]
+    front = await run_line("/compress", compact=failed)
     assert "dirge could not make a summary" in front.shown[0]
     assert front.failed
 
 
 async def test_context_without_context_tracking_is_refused():
     with pytest.raises(UsageError, match="doesn't track its context"):
-        await shown("/context", context_report=lambda: None)
+        await run_line("/context", context_report=lambda: None)
 
 
 def test_context_and_compact_work_in_print_mode():

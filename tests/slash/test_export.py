@@ -17,7 +17,7 @@ COMMANDS = discover(slash)
 SAID = [user_text("Fix the parser, please"), AssistantMessage(content=(TextBlock("Done."),))]
 
 
-async def typed(line: str, **conversation: Any) -> str:
+async def run_line(line: str, **conversation: Any) -> str:
     front = PrintFront(COMMANDS)
     command = COMMANDS.read(line)
     assert command is not None
@@ -29,7 +29,7 @@ async def typed(line: str, **conversation: Any) -> str:
 
 
 async def exported(line: str, folder: Path, messages: Any = SAID, title: str = "") -> str:
-    return await typed(
+    return await run_line(
         line,
         cwd=folder,
         messages=messages,
@@ -104,6 +104,6 @@ async def test_rename_sets_session_title() -> None:
     def rename(title: str) -> str:
         return title.strip()
 
-    assert "second try" in await typed("/rename  second try ", rename=rename)
+    assert "second try" in await run_line("/rename  second try ", rename=rename)
     with pytest.raises(DirgeError, match="needs a title"):
-        await typed("/rename", rename=rename)
+        await run_line("/rename", rename=rename)

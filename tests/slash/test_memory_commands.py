@@ -53,7 +53,7 @@ class MemoryConversation:
         return Memory(self.memory) if self.memory is not None else None
 
 
-async def typed(
+async def run_line(
     line: str, conversation: MemoryConversation, front: PrintFront | None = None
 ) -> Sequence[str]:
     front = front or PrintFront(COMMANDS)
@@ -66,12 +66,12 @@ async def typed(
 async def test_memory_shows_stored_notes_with_their_files(tmp_path: Path) -> None:
     conversation = MemoryConversation(kept_in(tmp_path))
 
-    [done] = await typed("/remember make check   runs all\ntwice", conversation)
+    [done] = await run_line("/remember make check   runs all\ntwice", conversation)
     assert "Added to MEMORY.md" in done
     assert "next run" in done
-    await typed("/remember --user likes tabs", conversation)
+    await run_line("/remember --user likes tabs", conversation)
 
-    [shown] = await typed("/memory", conversation)
+    [shown] = await run_line("/memory", conversation)
     assert str(tmp_path / "state" / "MEMORY.md") in shown
     assert "- make check   runs all\n  twice" in shown
     assert str(tmp_path / "config" / "USER.md") in shown
@@ -79,7 +79,7 @@ async def test_memory_shows_stored_notes_with_their_files(tmp_path: Path) -> Non
 
 
 async def test_empty_memory_stores_are_shown_as_empty(tmp_path: Path) -> None:
-    [shown] = await typed("/memory", MemoryConversation(kept_in(tmp_path)))
+    [shown] = await run_line("/memory", MemoryConversation(kept_in(tmp_path)))
 
     assert shown.count("(nothing yet)") == 2
 
@@ -95,7 +95,7 @@ async def test_memory_edit_replaces_store(tmp_path: Path, line: str, name: Any) 
         return f"{text}- new"
 
     front = EditorFront(COMMANDS, edited)
-    [done] = await typed(line, MemoryConversation(memory), front)
+    [done] = await run_line(line, MemoryConversation(memory), front)
 
     assert front.given == ["- old\n"]
     assert "was rewritten" in done
@@ -107,12 +107,16 @@ async def test_unchanged_edit_writes_nothing(tmp_path: Path) -> None:
         return None if not text else text.removesuffix("\n")
 
     memory = kept_in(tmp_path)
-    [shown] = await typed("/memory edit", MemoryConversation(memory), EditorFront(COMMANDS, edited))
+    [shown] = await run_line(
+        "/memory edit", MemoryConversation(memory), EditorFront(COMMANDS, edited)
+    )
     assert shown == "Nothing was changed."
     assert list(tmp_path.iterdir()) == []
 
     await memory.update(add("old"))
-    [shown] = await typed("/memory edit", MemoryConversation(memory), EditorFront(COMMANDS, edited))
+    [shown] = await run_line(
+        "/memory edit", MemoryConversation(memory), EditorFront(COMMANDS, edited)
+    )
     assert shown == "Nothing was changed."
 
 
@@ -127,7 +131,7 @@ async def test_edit_that_conflicts_with_another_process_returns_to_input(
 
     front = EditorFront(COMMANDS, edited)
     with pytest.raises(MemoryConflict):
-        await typed("/memory edit", MemoryConversation(memory), front)
+        await run_line("/memory edit", MemoryConversation(memory), front)
 
     assert front.input == "- mine"
     assert await memory.read("memory") == "- of another process\n"
@@ -136,7 +140,7 @@ async def test_edit_that_conflicts_with_another_process_returns_to_input(
 @pytest.mark.parametrize("line", ["/memory x", "/memory edit all", "/remember", "/remember --user"])
 async def test_invalid_memory_arguments_show_usage(tmp_path: Path, line: str) -> None:
     with pytest.raises(UsageError) as refused:
-        await typed(line, MemoryConversation(kept_in(tmp_path)))
+        await run_line(line, MemoryConversation(kept_in(tmp_path)))
 
     assert "/memory edit" in refused.value.hint or "/remember TEXT" in refused.value.hint
 
@@ -144,13 +148,13 @@ async def test_invalid_memory_arguments_show_usage(tmp_path: Path, line: str) ->
 async def test_disabled_memory_names_its_setting(tmp_path: Path) -> None:
     for line in ("/memory", "/remember x"):
         with pytest.raises(UsageError) as refused:
-            await typed(line, MemoryConversation())
+            await run_line(line, MemoryConversation())
         assert "[memory]" in refused.value.hint
 
 
 async def test_memory_edit_needs_a_screen_and_other_commands_do_not(tmp_path: Path) -> None:
     with pytest.raises(Unsupported):
-        await typed("/memory edit", MemoryConversation(kept_in(tmp_path)))
+        await run_line("/memory edit", MemoryConversation(kept_in(tmp_path)))
     for name in ("memory", "remember", "init"):
         command = COMMANDS.find(name)
         assert command is not None
@@ -160,7 +164,7 @@ async def test_memory_edit_needs_a_screen_and_other_commands_do_not(tmp_path: Pa
 async def test_init_sends_prompt_about_agents_md_with_user_wishes() -> None:
     conversation = MemoryConversation()
 
-    await typed("/init mention the fixtures", conversation)
+    await run_line("/init mention the fixtures", conversation)
 
     [prompt] = conversation.sent
     assert prompt.startswith("Write AGENTS.md at the root of this project")
@@ -169,4 +173,4 @@ async def test_init_sends_prompt_about_agents_md_with_user_wishes() -> None:
 
 async def test_init_has_to_wait_during_a_run() -> None:
     with pytest.raises(UsageError, match="has to wait"):
-        await typed("/init", MemoryConversation(is_running=True))
+        await run_line("/init", MemoryConversation(is_running=True))

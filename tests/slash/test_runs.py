@@ -23,7 +23,7 @@ async def shells() -> AsyncIterator[Shells]:
     await runner.shutdown()
 
 
-async def shown(line: str, shells: Shells | None) -> str:
+async def run_line(line: str, shells: Shells | None) -> str:
     front = PrintFront(COMMANDS)
     typed = COMMANDS.read(line)
     assert typed is not None
@@ -42,34 +42,34 @@ async def test_tasks_lists_every_command_with_its_state(shells):
     await shells.start("printf abc; exit 3 # \x1b[31mred\nmore", cwd="/").ended()
     await shells.start("sleep 100", cwd="/", timeout_s=0.01).ended()
 
-    lines = [line.split() for line in (await shown("/tasks", shells)).split("\n")]
+    lines = [line.split() for line in (await run_line("/tasks", shells)).split("\n")]
 
     assert [line[:2] for line in lines] == [["sh1", "running"], ["sh2", "exit"], ["sh3", "time"]]
     assert lines[0][-2:] == ["sleep", "100"]
     assert lines[1][2:6] == ["3", "0:00", "3", "bytes"]
-    assert "\x1b" not in await shown("/ps", shells)
+    assert "\x1b" not in await run_line("/ps", shells)
 
 
 async def test_tasks_without_background_commands_says_so(shells):
-    assert await shown("/bashes", shells) == "Nothing runs in the background."
+    assert await run_line("/bashes", shells) == "Nothing runs in the background."
 
 
 async def test_task_can_be_killed_by_id_during_a_run(shells):
     shell = shells.start("sleep 100", cwd="/")
 
-    assert await shown("/tasks kill sh1", shells) == "sh1 was stopped."
+    assert await run_line("/tasks kill sh1", shells) == "sh1 was stopped."
     assert not shell.is_running
-    assert await shown("/tasks kill sh1", shells) == "sh1 has ended already."
+    assert await run_line("/tasks kill sh1", shells) == "sh1 has ended already."
 
 
 @pytest.mark.parametrize("line", ["/tasks kill", "/tasks end sh1", "/tasks kill sh9"])
 async def test_invalid_tasks_arguments_are_explained(shells, line):
     with pytest.raises(DirgeError) as caught:
-        await shown(line, shells)
+        await run_line(line, shells)
 
     assert caught.value.hint
 
 
 async def test_tasks_without_shell_tool_is_refused():
     with pytest.raises(UsageError, match="can't run commands"):
-        await shown("/tasks", None)
+        await run_line("/tasks", None)

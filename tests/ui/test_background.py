@@ -113,7 +113,7 @@ def test_status_line_counts_background_shells(count: int, words: str):
 # -- in a conversation
 
 
-async def test_ctrl_b_moves_the_running_command_to_the_background(project: ScriptedProject):
+async def test_ctrl_b_moves_running_command_to_background(project: ScriptedProject):
     project.model.will_call("bash", command=WAITING_COMMAND).will_say("It goes on.")
     async with running_app(project, mode="yolo") as driver:
         await driver.send("build it")

@@ -21,7 +21,7 @@ async def other(project: ScriptedProject) -> AsyncIterator[Conversation]:
 
 
 @asynccontextmanager
-async def asked(project: ScriptedProject, other: Conversation) -> AsyncIterator[AppDriver]:
+async def busy_question(project: ScriptedProject, other: Conversation) -> AsyncIterator[AppDriver]:
     async with running_app(project, resumes=str(other.session_id), opens=False) as driver:
         await driver.until(lambda: driver.panel and driver.panel.has_focus and driver.panel.is_open)
         yield driver
@@ -30,7 +30,7 @@ async def asked(project: ScriptedProject, other: Conversation) -> AsyncIterator[
 async def test_copy_of_busy_session_can_be_used(
     project: ScriptedProject, other: Conversation
 ) -> None:
-    async with asked(project, other) as driver:
+    async with busy_question(project, other) as driver:
         assert f"Session {other.session_id} is busy" in driver.screen
         await driver.pilot.press("1", "enter")
         await driver.until(lambda: driver.app.controller.conversation)
@@ -46,7 +46,7 @@ async def test_busy_session_can_be_opened_read_only(
     project: ScriptedProject, other: Conversation
 ) -> None:
     before = project.journal.read_bytes()
-    async with asked(project, other) as driver:
+    async with busy_question(project, other) as driver:
         await driver.pilot.press("2", "enter")
         await driver.until(lambda: "because of the linker" in driver.text)
         await driver.send("and now?")
@@ -60,7 +60,7 @@ async def test_busy_session_can_be_opened_read_only(
 async def test_cancelling_busy_question_ends_program_with_session_busy(
     project: ScriptedProject, other: Conversation
 ) -> None:
-    async with asked(project, other) as driver:
+    async with busy_question(project, other) as driver:
         await driver.pilot.press("3", "enter")
         await driver.until(lambda: driver.app.failure)
 

@@ -47,7 +47,7 @@ async def test_output_longer_than_screen_is_shown_from_its_start(project: Script
         assert "› hello" in driver.screen
 
 
-async def test_an_unknown_command_stays_in_the_input_with_a_suggestion(project: ScriptedProject):
+async def test_unknown_command_stays_in_input_with_suggestion(project: ScriptedProject):
     async with running_app(project) as driver:
         await driver.send("/modell gpt-4.1")
         await driver.until(lambda: "Did you mean /model?" in driver.text)
@@ -313,7 +313,7 @@ async def test_side_question_is_answered_during_a_run(project: ScriptedProject):
         await driver.idle()
 
 
-async def test_clear_opens_a_new_session_and_names_the_old_one(project: ScriptedProject):
+async def test_clear_opens_new_session_and_names_old_one(project: ScriptedProject):
     async with running_app(project) as driver:
         first = driver.conversation
         await driver.send("hello")

@@ -128,7 +128,7 @@ async def test_tab_cycles_through_command_proposals(project: ScriptedProject):
         assert (first, driver.app.composer.text) == ("/mode ", "/model ")
 
 
-async def test_esc_closes_the_proposals_and_keeps_the_text(project: ScriptedProject):
+async def test_esc_closes_proposals_and_keeps_text(project: ScriptedProject):
     async with running_app(project) as driver:
         await driver.type("/mo")
         await driver.until(lambda: driver.app.proposals.is_open)

@@ -12,7 +12,7 @@ def state() -> Path:
     return Path(os.environ["DIRGE_STATE_DIR"])
 
 
-def typed(words: str) -> bool:
+def is_stored(words: str) -> bool:
     return any(words in f.read_text() for f in state().glob("typed/*/*.unsent"))
 
 
@@ -20,7 +20,7 @@ def test_draft_and_stash_survive_kill_before_first_prompt(tmp_path: Path):
     terminal = Terminal(cwd=tmp_path)
     terminal.read_until("ready")
     terminal.press("put aside\x13half a thought")
-    until(lambda: typed('"draft": "half a thought", "stash": ["put aside"]'))
+    until(lambda: is_stored('"draft": "half a thought", "stash": ["put aside"]'))
     terminal.child.send_signal(signal.SIGKILL)
     terminal.finish()
 
@@ -29,7 +29,7 @@ def test_draft_and_stash_survive_kill_before_first_prompt(tmp_path: Path):
     again.read_until("1 draft stashed")
     again.child.send_signal(signal.SIGTERM)
     again.finish()
-    assert typed("half a thought")
+    assert is_stored("half a thought")
 
 
 def test_prompts_and_stash_are_restored_at_next_start(tmp_path: Path):
@@ -64,7 +64,7 @@ def test_print_mode_and_no_session_leave_stored_draft_alone(tmp_path: Path):
     terminal = Terminal(cwd=tmp_path)
     terminal.read_until("ready")
     terminal.press("half a thought")
-    until(lambda: typed("half a thought"))
+    until(lambda: is_stored("half a thought"))
     terminal.child.send_signal(signal.SIGKILL)
     terminal.finish()
 
@@ -79,5 +79,5 @@ def test_print_mode_and_no_session_leave_stored_draft_alone(tmp_path: Path):
     other.read_until("kept nowhere")
     other.child.send_signal(signal.SIGTERM)
     other.finish()
-    assert typed("half a thought")
-    assert not typed("kept nowhere")
+    assert is_stored("half a thought")
+    assert not is_stored("kept nowhere")

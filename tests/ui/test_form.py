@@ -75,7 +75,7 @@ async def test_each_key_sequence_gives_its_answer(project: ScriptedProject):
             await driver.until(lambda: driver.panel is None and driver.app.composer.has_focus)
 
 
-async def test_the_form_shows_question_options_and_keys(project: ScriptedProject):
+async def test_form_shows_question_options_and_keys(project: ScriptedProject):
     async with running_app(project) as driver:
         pose(driver, BASE, SEVERAL)
         await posed(driver)
@@ -192,7 +192,7 @@ async def test_form_waits_for_earlier_permission_question(project: ScriptedProje
 
 
 @pytest.mark.parametrize("size", [(40, 12), (20, 5)])
-async def test_a_form_is_usable_on_small_screens(project: ScriptedProject, size: tuple[int, int]):
+async def test_form_is_usable_on_small_screens(project: ScriptedProject, size: tuple[int, int]):
     many = Question(
         question="Which of all these many things shall be done first?",
         options=tuple(

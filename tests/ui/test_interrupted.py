@@ -34,7 +34,9 @@ async def session(project: ScriptedProject) -> str:
 
 
 @asynccontextmanager
-async def asked(project: ScriptedProject, session: str, words: str) -> AsyncIterator[AppDriver]:
+async def interruption_question(
+    project: ScriptedProject, session: str, words: str
+) -> AsyncIterator[AppDriver]:
     async with running_app(project, resumes=session, mode="yolo") as driver:
         await driver.until(lambda: driver.panel and driver.panel.has_focus and driver.panel.is_open)
         await driver.until(lambda: words in driver.screen)
@@ -44,7 +46,9 @@ async def asked(project: ScriptedProject, session: str, words: str) -> AsyncIter
 async def test_a79_interrupted_call_is_asked_about_once_with_look_first_on_top(
     project: ScriptedProject, session: str
 ) -> None:
-    async with asked(project, session, f"cut off while `bash: {COUNTED}; true` ran.") as driver:
+    async with interruption_question(
+        project, session, f"cut off while `bash: {COUNTED}; true` ran."
+    ) as driver:
         for words in ("look first", "it is done", "run it again", "not now"):
             assert words in driver.screen
         await driver.pilot.press("down", "enter")
@@ -62,7 +66,7 @@ async def test_a79_interrupted_call_is_asked_about_once_with_look_first_on_top(
 async def test_interrupted_call_can_be_rerun_or_marked_done(
     project: ScriptedProject, session: str, key: str, count: int, words: str
 ) -> None:
-    async with asked(project, session, "cut off") as driver:
+    async with interruption_question(project, session, "cut off") as driver:
         await driver.pilot.press(key, "enter")
         await driver.until(lambda: "Nothing more to do." in driver.text)
         await driver.idle()
@@ -74,7 +78,7 @@ async def test_interrupted_call_can_be_rerun_or_marked_done(
 async def test_not_now_keeps_interruption_and_continue_asks_again(
     project: ScriptedProject, session: str, keys: list[str]
 ) -> None:
-    async with asked(project, session, "cut off") as driver:
+    async with interruption_question(project, session, "cut off") as driver:
         await driver.pilot.press(*keys)
         await driver.until(lambda: NOTHING in driver.text.replace("\n", " "))
         assert driver.conversation.interruption is not None
@@ -89,7 +93,9 @@ async def test_run_interrupted_during_answer_only_asks_whether_to_continue(
     project: ScriptedProject, session: str
 ) -> None:
     cut_behind(project.journal, "message")
-    async with asked(project, session, "cut off while the model was answering.") as driver:
+    async with interruption_question(
+        project, session, "cut off while the model was answering."
+    ) as driver:
         await driver.pilot.press("2", "enter")
         await driver.until(lambda: "/continue continues the run" in driver.text)
         await driver.send("/continue")

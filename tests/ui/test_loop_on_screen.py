@@ -36,7 +36,7 @@ FOLD = ContextCompacted(
 )
 
 
-def seen(*events: object, expanded: bool = False) -> str:
+def page_text(*events: object, expanded: bool = False) -> str:
     """The text of a page with these events."""
     page = Page(STYLES, 100)
     renderer = TranscriptRenderer(page)
@@ -50,7 +50,7 @@ def called(text: str, is_error: bool, **details: object) -> str:
     """The text of a page with one call and this result."""
     result = text_result(text, is_error=is_error, **details)
     call = {"tool_call_id": "c", "tool_name": "grep"}
-    return seen(
+    return page_text(
         START,
         ToolExecutionStart(args={"pattern": "x"}, **call),
         ToolExecutionEnd(result=result, is_error=is_error, **call),
@@ -61,19 +61,21 @@ def called(text: str, is_error: bool, **details: object) -> str:
 
 
 def test_compaction_notice_shows_sizes_and_summary_model() -> None:
-    text = seen(START, CompactionStarted(tokens_before=182_400), FOLD)
+    text = page_text(START, CompactionStarted(tokens_before=182_400), FOLD)
 
     assert text == "· Context compacted: about 182k → 41k tokens, summary by work/small."
 
 
 def test_running_compaction_is_shown() -> None:
-    text = seen(START, CompactionStarted(tokens_before=182_400))
+    text = page_text(START, CompactionStarted(tokens_before=182_400))
 
     assert text == "· Compacting the context, about 182k tokens…"
 
 
 def test_activity_notice_disappears_when_run_ends() -> None:
-    text = seen(START, CompactionStarted(tokens_before=9), AgentEnd(messages=(), outcome=Done()))
+    text = page_text(
+        START, CompactionStarted(tokens_before=9), AgentEnd(messages=(), outcome=Done())
+    )
 
     assert text == ""
 
@@ -188,8 +190,8 @@ def test_tool_call_repairs_are_shown_only_when_expanded() -> None:
     stats = RepairStats(counts={"renamed": 1, "stripped_nulls": 4})
     events = (START, stats, AgentEnd(messages=(), outcome=Done()))
 
-    assert seen(*events) == ""
-    assert seen(*events, expanded=True) == (
+    assert page_text(*events) == ""
+    assert page_text(*events, expanded=True) == (
         "· Repairs of tool calls in this run: stripped_nulls 4×, renamed 1×."
     )
 
@@ -197,7 +199,7 @@ def test_tool_call_repairs_are_shown_only_when_expanded() -> None:
 def test_escalation_notice_names_next_model_and_reason() -> None:
     event = EscalationActivated(provider="strong/big", reason="repair_exhausted: edit")
 
-    assert seen(event) == (
+    assert page_text(event) == (
         "· strong/big makes the next call: the arguments of `edit` stayed wrong."
     )
 
@@ -208,14 +210,16 @@ def test_escalation_notice_names_next_model_and_reason() -> None:
 def test_harness_message_is_signed_and_folded_until_expanded() -> None:
     message = user_text("one\ntwo\nthree\nfour\nfive", "harness")
 
-    assert seen(MessageEnd(message)) == (
+    assert page_text(MessageEnd(message)) == (
         "» from dirge, to the model\n  one\n  two\n  three\n  … 2 more lines"
     )
-    assert seen(MessageEnd(message), expanded=True).endswith("  four\n  five")
+    assert page_text(MessageEnd(message), expanded=True).endswith("  four\n  five")
 
 
 def test_user_and_harness_messages_look_different() -> None:
-    own, other = (seen(MessageEnd(user_text("same", origin))) for origin in ("user", "harness"))
+    own, other = (
+        page_text(MessageEnd(user_text("same", origin))) for origin in ("user", "harness")
+    )
 
     assert own == "› same"
     assert other == "» from dirge, to the model\n  same"
@@ -226,7 +230,7 @@ def test_closing_message_of_dirge_is_signed_as_dirge() -> None:
     page = Page(STYLES, 100)
     TranscriptRenderer(page).replay([message])
 
-    assert seen(MessageEnd(message)) == page.text == "» from dirge\n  I stopped."
+    assert page_text(MessageEnd(message)) == page.text == "» from dirge\n  I stopped."
 
 
 async def test_storm_guard_stop_is_signed_by_dirge(project: ScriptedProject):
@@ -354,12 +358,12 @@ async def test_run_stopped_by_limit_can_be_continued(project: ScriptedProject):
 
 
 def test_replaced_context_is_reported() -> None:
-    assert "sees a different history" in seen(START, ContextReplaced(messages=()))
+    assert "sees a different history" in page_text(START, ContextReplaced(messages=()))
 
 
 def test_limit_notice_names_continue_command() -> None:
     outcome = LimitExceeded(name="tokens", used=101, max=100)
-    text = seen(START, AgentEnd(messages=(), outcome=outcome))
+    text = page_text(START, AgentEnd(messages=(), outcome=outcome))
 
     assert text == "! Stopped: total token limit exceeded: 101 > 100. Use /continue to continue."
 
@@ -367,10 +371,12 @@ def test_limit_notice_names_continue_command() -> None:
 def test_stop_by_hook_and_by_turn_limit_are_reported() -> None:
     stopped = HookTerminated(point="before_tool_call", reason="the plugin said so")
 
-    assert seen(START, AgentEnd(messages=(), outcome=stopped)) == (
+    assert page_text(START, AgentEnd(messages=(), outcome=stopped)) == (
         "! Stopped at before_tool_call: the plugin said so"
     )
-    assert "/continue all" in seen(START, AgentEnd(messages=(), outcome=NeedsMoreTurns(turn=1)))
+    assert "/continue all" in page_text(
+        START, AgentEnd(messages=(), outcome=NeedsMoreTurns(turn=1))
+    )
 
 
 # -- help

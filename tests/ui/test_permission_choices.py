@@ -17,7 +17,7 @@ ALLOWED = PermissionAnswer(effect="allow")
 DENIED = PermissionAnswer(effect="deny")
 
 
-def shown(driver: AppDriver) -> str:
+def question_text(driver: AppDriver) -> str:
     """The question on the screen, with its choices."""
     return driver.screen[driver.screen.rindex("Allow bash?") :]
 
@@ -29,10 +29,10 @@ async def test_first_question_is_shown_and_others_are_listed(project: ScriptedPr
     async with running_app(project) as driver:
         driver.ask(request("make"), request("make install\nmore"), request("ls"))
         await driver.asked()
-        assert "1 of 3" in shown(driver)
-        assert "│ make\n" in shown(driver)
-        assert "? 2 bash make install…\n" in shown(driver)
-        assert "? 3 bash ls\n" in shown(driver)
+        assert "1 of 3" in question_text(driver)
+        assert "│ make\n" in question_text(driver)
+        assert "? 2 bash make install…\n" in question_text(driver)
+        assert "? 3 bash ls\n" in question_text(driver)
 
 
 async def test_each_question_gets_its_own_answer(project: ScriptedProject):
@@ -40,11 +40,16 @@ async def test_each_question_gets_its_own_answer(project: ScriptedProject):
         question = driver.ask(request("make"), request("make install"), request("ls"))
         await driver.asked()
         await driver.pilot.press("y", "enter")
-        await driver.until(lambda: "2 of 3" in shown(driver) and "✓ 1 bash make" in shown(driver))
+        await driver.until(
+            lambda: "2 of 3" in question_text(driver) and "✓ 1 bash make" in question_text(driver)
+        )
         await driver.asked()
         await driver.pilot.press("c", "enter", "n", "o", "enter")
         await driver.until(
-            lambda: "3 of 3" in shown(driver) and "⊘ 2 bash make install" in shown(driver)
+            lambda: (
+                "3 of 3" in question_text(driver)
+                and "⊘ 2 bash make install" in question_text(driver)
+            )
         )
         await driver.asked()
         await driver.pilot.press("a", "enter")
@@ -60,7 +65,7 @@ async def test_c29_denying_one_question_leaves_others_open(project: ScriptedProj
         question = driver.ask(request("make"), request("make install"))
         await driver.asked()
         await driver.pilot.press("n", "enter")
-        await driver.until(lambda: "2 of 2" in shown(driver))
+        await driver.until(lambda: "2 of 2" in question_text(driver))
         assert not question.done()
         await driver.asked()
         await driver.pilot.press("y", "enter")
@@ -74,12 +79,12 @@ async def test_open_questions_can_be_answered_in_any_order(
         question = driver.ask(request("one"), request("two"), request("three"))
         await driver.asked()
         await driver.pilot.press("right", "right")
-        await driver.until(lambda: "3 of 3" in shown(driver))
+        await driver.until(lambda: "3 of 3" in question_text(driver))
         await driver.asked()
         await driver.pilot.press("y", "enter")
-        await driver.until(lambda: "1 of 3" in shown(driver))
+        await driver.until(lambda: "1 of 3" in question_text(driver))
         await driver.pilot.press("left")
-        await driver.until(lambda: "2 of 3" in shown(driver))
+        await driver.until(lambda: "2 of 3" in question_text(driver))
         await driver.pilot.press("n", "enter", "y", "enter")
         assert await question == [ALLOWED, DENIED, ALLOWED]
 
@@ -91,7 +96,7 @@ async def test_key_meant_for_one_question_does_not_answer_next(project: Scripted
         dialog = driver.dialog
         assert dialog is not None
         dialog.act("deny")
-        await driver.until(lambda: "2 of 2" in shown(driver))
+        await driver.until(lambda: "2 of 2" in question_text(driver))
         await driver.pilot.press("enter", "escape", "y")
         assert not question.done()
         assert driver.app.composer.text == "y"
@@ -102,7 +107,7 @@ async def test_question_cannot_be_approved_before_scrolling_to_end(project: Scri
         question = driver.ask(request("make"), request("\n".join(f"echo {n}" for n in range(99))))
         await driver.asked()
         await driver.pilot.press("y", "enter")
-        await driver.until(lambda: "2 of 2" in shown(driver))
+        await driver.until(lambda: "2 of 2" in question_text(driver))
         await driver.pilot.press("down", "up", "enter")
         assert not question.done()
         await driver.pilot.press("end")
@@ -116,7 +121,7 @@ async def test_ctrl_c_denies_all_open_questions(project: ScriptedProject):
         question = driver.ask(request("make"), request("make install"), request("ls"))
         await driver.asked()
         await driver.pilot.press("y", "enter")
-        await driver.until(lambda: "2 of 3" in shown(driver))
+        await driver.until(lambda: "2 of 3" in question_text(driver))
         await driver.pilot.press("ctrl+c")
         assert await question == [ALLOWED, DENIED, DENIED]
 
@@ -141,9 +146,9 @@ async def test_tool_calls_of_one_message_are_asked_together(project: ScriptedPro
     async with running_app(project) as driver:
         await driver.send("go")
         await driver.asked()
-        assert "1 of 2" in shown(driver)
+        assert "1 of 2" in question_text(driver)
         await driver.pilot.press("n", "enter")
-        await driver.until(lambda: "2 of 2" in shown(driver))
+        await driver.until(lambda: "2 of 2" in question_text(driver))
         await driver.asked()
         await driver.pilot.press("y", "enter")
         await driver.idle()
@@ -181,11 +186,13 @@ async def test_shown_rule_is_rule_that_would_be_stored(project: ScriptedProject)
     async with running_app(project) as driver:
         driver.ask(replace(request(), wider=("execute:git *",), can_keep=True))
         await driver.asked()
-        assert "a Allow for this session: execute:git push\n" in shown(driver)
-        assert "p Allow always, in your settings: execute:git push\n" in shown(driver)
+        assert "a Allow for this session: execute:git push\n" in question_text(driver)
+        assert "p Allow always, in your settings: execute:git push\n" in question_text(driver)
         await driver.pilot.press("tab")
-        await driver.until(lambda: "a Allow for this session: execute:git *\n" in shown(driver))
-        assert "p Allow always, in your settings: execute:git *\n" in shown(driver)
+        await driver.until(
+            lambda: "a Allow for this session: execute:git *\n" in question_text(driver)
+        )
+        assert "p Allow always, in your settings: execute:git *\n" in question_text(driver)
 
 
 async def test_reach_of_shown_rule_is_explained_below_choices(project: ScriptedProject):
@@ -205,12 +212,12 @@ async def test_reach_of_shown_rule_is_explained_below_choices(project: ScriptedP
             "   This rule covers: only exactly this\n"
             "   3 similar ones were allowed one by one; Tab: a rule for all\n"
             "   select, then Enter · c: deny with a comment · Tab: a wider rule\n"
-        ) in shown(driver)
-        assert "  y Allow once" in shown(driver)
+        ) in question_text(driver)
+        assert "  y Allow once" in question_text(driver)
         await driver.pilot.press("tab")
-        await driver.until(lambda: "This rule covers: any push\n" in shown(driver))
-        assert "also, of this session: git push a<U+001B>[2J · xxx" in shown(driver)
-        assert "xx…\n     but not: git pull\n   select, " in shown(driver)
+        await driver.until(lambda: "This rule covers: any push\n" in question_text(driver))
+        assert "also, of this session: git push a<U+001B>[2J · xxx" in question_text(driver)
+        assert "xx…\n     but not: git pull\n   select, " in question_text(driver)
 
 
 @pytest.mark.parametrize("width", range(4, 90))
@@ -261,8 +268,8 @@ async def test_wider_rule_key_is_not_offered_without_wider_rule(project: Scripte
     async with running_app(project) as driver:
         question = driver.ask(request())
         await driver.asked()
-        assert "wider" not in shown(driver)
-        assert "always" not in shown(driver)
+        assert "wider" not in question_text(driver)
+        assert "always" not in question_text(driver)
         await driver.pilot.press("tab", "p", "4", "enter")
         assert not question.done()
 
@@ -271,7 +278,7 @@ async def test_warning_is_shown_above_call(project: ScriptedProject):
     async with running_app(project) as driver:
         driver.ask(replace(request(), warning="sends\x1b[2J the keys away"))
         await driver.asked()
-        lines = shown(driver).splitlines()
+        lines = question_text(driver).splitlines()
         assert lines[1] == " ! sends<U+001B>[2J the keys away"
         assert lines[2] == " │ git push"
 

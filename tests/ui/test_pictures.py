@@ -227,7 +227,9 @@ async def shots(driver: AppDriver, theme: str) -> Iterator[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("state", STATES)
-async def test_in_color(snapshot: SnapshotAssertion, project: ScriptedProject, state: str) -> None:
+async def test_screen_in_color_matches_snapshot(
+    snapshot: SnapshotAssertion, project: ScriptedProject, state: str
+) -> None:
     pictures = snapshot.use_extension(SVGImageExtension)
     what = STATES[state]
     what.prepare(project)
@@ -243,7 +245,7 @@ async def test_in_color(snapshot: SnapshotAssertion, project: ScriptedProject, s
 
 
 @pytest.mark.parametrize("state", STATES)
-async def test_without_color(
+async def test_screen_without_color_matches_snapshot(
     snapshot: SnapshotAssertion,
     project: ScriptedProject,
     state: str,

@@ -79,7 +79,7 @@ def test_all_kinds_of_ignore_files_are_respected(tmp_path: Path) -> None:
     assert [f.path for f in list_files(tmp_path)[0] if not f.path.startswith(".")] == ["kept.txt"]
 
 
-def test_an_invalid_line_of_an_ignore_file_is_skipped(tmp_path: Path) -> None:
+def test_invalid_line_of_ignore_file_is_skipped(tmp_path: Path) -> None:
     made(tmp_path, "a.log", "kept.txt")
     (tmp_path / ".gitignore").write_text("!\n*.log\n")
 

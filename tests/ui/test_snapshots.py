@@ -97,11 +97,11 @@ async def finish(driver: AppDriver) -> None:
     await driver.idle()
 
 
-def test_a_finished_run(snap_compare: Any, finished: ScriptedProject):
+def test_finished_run_matches_snapshot(snap_compare: Any, finished: ScriptedProject):
     assert shot(snap_compare, finished, finish, size=(90, 64))
 
 
-def test_a_question_on_the_smallest_screen(snap_compare: Any, project: ScriptedProject):
+def test_question_on_smallest_screen_matches_snapshot(snap_compare: Any, project: ScriptedProject):
     async def ask(driver: AppDriver) -> None:
         await driver.until(lambda: driver.dialog and driver.dialog.has_focus)
 
@@ -109,7 +109,7 @@ def test_a_question_on_the_smallest_screen(snap_compare: Any, project: ScriptedP
     assert shot(snap_compare, project, ask, mode="standard", size=(20, 5))
 
 
-def test_several_questions(snap_compare: Any, project: ScriptedProject):
+def test_several_questions_match_snapshot(snap_compare: Any, project: ScriptedProject):
     async def ask(driver: AppDriver) -> None:
         await driver.idle()
         push = replace(
@@ -132,7 +132,7 @@ def test_several_questions(snap_compare: Any, project: ScriptedProject):
     assert shot(snap_compare, project, ask, size=(90, 24))
 
 
-def test_hunks(snap_compare: Any, project: ScriptedProject):
+def test_hunk_view_matches_snapshot(snap_compare: Any, project: ScriptedProject):
     async def choose(driver: AppDriver) -> None:
         await driver.idle()
         driver.ask(change_of(X, GONE))
@@ -144,7 +144,7 @@ def test_hunks(snap_compare: Any, project: ScriptedProject):
 
 
 @pytest.mark.parametrize("size", [(80, 20), (40, 12)])
-def test_a_form(snap_compare: Any, project: ScriptedProject, size: tuple[int, int]):
+def test_form_matches_snapshot(snap_compare: Any, project: ScriptedProject, size: tuple[int, int]):
     async def ask(driver: AppDriver) -> None:
         await driver.idle()
         form = pose(driver, BASE, SEVERAL)
@@ -158,7 +158,7 @@ def test_a_form(snap_compare: Any, project: ScriptedProject, size: tuple[int, in
     assert shot(snap_compare, project, ask, size=size)
 
 
-def test_the_trust_question(snap_compare: Any, project: ScriptedProject):
+def test_trust_question_matches_snapshot(snap_compare: Any, project: ScriptedProject):
     def file(path: str, kind: str, state: Any) -> ActingFile:
         return ActingFile(path=path, kind=kind, size=1234, sha256="0123456789abcdef", state=state)
 
@@ -177,7 +177,7 @@ def test_the_trust_question(snap_compare: Any, project: ScriptedProject):
     assert shot(snap_compare, project, ask, size=(80, 18))
 
 
-def test_calls_that_run(snap_compare: Any, project: ScriptedProject):
+def test_running_calls_match_snapshot(snap_compare: Any, project: ScriptedProject):
     async def run(driver: AppDriver) -> None:
         await driver.idle()
         for name, details in (("bash", {"quiet_s": 75}), ("index", {"done": 3, "total": 8})):

@@ -30,7 +30,7 @@ from tests.support.terminal import Terminal, until
 STYLES = styles_for(load_theme("phosphor"))
 
 
-def shown(width: int = 200, **more: Any) -> str:
+def status_text(width: int = 200, **more: Any) -> str:
     facts = {"place": "p:main", "model": "a/m", "mode": "plan", "state": "ready", **more}
     return "".join(text for text, _ in status_line(StatusModel(**facts), width, STYLES))
 
@@ -56,18 +56,18 @@ def test_fold_mark_appears_exactly_when_next_request_is_compacted(used: int, fol
 )
 def test_context_gauge_warns_before_compaction(used: int, fold_at: float | None, words: str):
     gauge = ContextGauge(used=used, window=200_000, fold_at=fold_at)
-    assert words in shown(gauge=gauge).split(" │ ")
+    assert words in status_text(gauge=gauge).split(" │ ")
 
 
 def test_budget_is_shown_after_spending():
     spent = SpendingStatus(cost_usd=0.0123, most_cost_usd=1.0, tokens=12_000, most_tokens=50_000)
-    line = shown(spending=spent)
+    line = status_text(spending=spent)
     assert "│ $0.0123/$1.00 │ 12k/50k tokens │" in line
-    assert "│ cost unknown/$1.00 │" in shown(
+    assert "│ cost unknown/$1.00 │" in status_text(
         spending=SpendingStatus(cost_usd=None, most_cost_usd=1.0)
     )
     known = SpendingStatus(cost_usd=None, least_usd=0.0123)
-    assert "│ $0.0123+ │" in shown(spending=known), "at least"
+    assert "│ $0.0123+ │" in status_text(spending=known), "at least"
 
 
 @example(6, "", "\n")
@@ -77,7 +77,7 @@ def test_budget_is_shown_after_spending():
     st.text(alphabet="m日 \n", max_size=40),
 )
 def test_status_line_fits_width_and_strips_control_characters(width: int, place: str, phase: str):
-    line = shown(
+    line = status_text(
         width,
         place=place,
         phase=phase,
@@ -90,7 +90,7 @@ def test_status_line_fits_width_and_strips_control_characters(width: int, place:
 
 
 def test_status_line_of_20_columns_shows_mode_state_and_queue():
-    assert shown(20, state="working", queued=2, face="(o o)") == "plan │ working │ q:2"
+    assert status_text(20, state="working", queued=2, face="(o o)") == "plan │ working │ q:2"
 
 
 def test_faces_are_five_ascii_cells():

@@ -19,7 +19,7 @@ def keys(*pieces: str) -> list[tuple[str, str | None]]:
     return [(e.key, e.character) for e in parse_pieces(*pieces) if isinstance(e, events.Key)]
 
 
-def shown(found: list[Message]) -> list[tuple[object, ...]]:
+def describe_events(found: list[Message]) -> list[tuple[object, ...]]:
     return [
         (type(e), getattr(e, "key", ""), getattr(e, "character", ""), getattr(e, "text", ""))
         for e in found
@@ -168,8 +168,8 @@ PIECE = st.sampled_from([*"\x1b[<O]P;5uM~yé\x07:"])
 
 @given(st.lists(PIECE, max_size=40).map("".join), st.integers(min_value=1, max_value=39))
 def test_parser_result_is_same_however_input_is_split(sent: str, cut: int):
-    whole = shown(parse_pieces(sent, silent_s=PASTE_PATIENCE_S))
-    assert shown(parse_pieces(sent[:cut], sent[cut:], silent_s=PASTE_PATIENCE_S)) == whole
+    whole = describe_events(parse_pieces(sent, silent_s=PASTE_PATIENCE_S))
+    assert describe_events(parse_pieces(sent[:cut], sent[cut:], silent_s=PASTE_PATIENCE_S)) == whole
 
 
 @given(st.text(alphabet=st.characters(exclude_categories=["Cs", "Cc"])))

@@ -112,7 +112,7 @@ def test_every_listed_private_part_is_used():
     assert {name for name in LISTED_MEMBERS if name not in source} == set()
 
 
-def test_the_installed_textual_has_every_part():
+def test_installed_textual_has_every_private_part():
     assert list(missing_parts()) == []
 
 

@@ -25,7 +25,7 @@ def ask(driver: AppDriver, what: TrustOffer) -> "asyncio.Task[bool]":
     return asyncio.ensure_future(driver.asker.trust(what))
 
 
-async def asked(driver: AppDriver) -> None:
+async def question_is_open(driver: AppDriver) -> None:
     await driver.until(lambda: driver.panel and driver.panel.has_focus and driver.panel.is_open)
 
 
@@ -43,7 +43,7 @@ async def test_each_key_sequence_gives_its_answer(project: ScriptedProject):
     async with running_app(project) as driver:
         for keys, answer in KEYS:
             question = ask(driver, offer())
-            await asked(driver)
+            await question_is_open(driver)
             await driver.until(lambda: "  n No" in driver.screen and "read on" not in driver.screen)
             await driver.pilot.press(*keys)
             assert (keys, await question) == (keys, answer)
@@ -53,7 +53,7 @@ async def test_each_key_sequence_gives_its_answer(project: ScriptedProject):
 async def test_trust_question_lists_kind_size_hash_and_state_of_each_file(project: ScriptedProject):
     async with running_app(project) as driver:
         ask(driver, offer())
-        await asked(driver)
+        await question_is_open(driver)
         await driver.until(lambda: "/home/me/project" in driver.screen)
         assert "   .dirge/config.toml  settings  1 byte  0123456789ab  new\n" in driver.screen
         assert "   .dirge/p.py  plugin  2,048 bytes  123456789abc  changed\n" in driver.screen
@@ -65,7 +65,7 @@ async def test_project_can_be_trusted_only_after_scrolling_to_last_file(
 ):
     async with running_app(project, size=size) as driver:
         question = ask(driver, offer(count))
-        await asked(driver)
+        await question_is_open(driver)
         await driver.pilot.press("right", "right", "enter")
         assert not question.done()
         seen = driver.screen
@@ -90,6 +90,6 @@ async def test_invisible_characters_in_file_names_are_shown(project: ScriptedPro
     nasty = ActingFile(path="a\u202eb\x1b[2J.py", kind="plugin\x07", size=1, sha256=HASH)
     async with running_app(project) as driver:
         ask(driver, TrustOffer(project="/p\n/q", files=(nasty,), digest="d"))
-        await asked(driver)
+        await question_is_open(driver)
         await driver.until(lambda: "a<U+202E>b<U+001B>[2J.py  plugin<U+0007>" in driver.screen)
         assert "/p<U+000A>/q" in driver.screen

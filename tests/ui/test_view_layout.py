@@ -54,7 +54,7 @@ def page_of(blocks: Sequence[object], width: int = 30) -> TranscriptLayout:
     return layout
 
 
-def whole(layout: TranscriptLayout) -> str:
+def all_text(layout: TranscriptLayout) -> str:
     first, last = layout.rows.first, layout.rows.last
     assert first is not None
     assert last is not None
@@ -183,10 +183,10 @@ def test_position_on_top_is_found_after_resize(texts: list[str], data: st.DataOb
 @settings(max_examples=60, deadline=None)
 def test_selected_text_is_same_at_every_width(texts: list[str], one: int, other: int):
     layout = page_of([UserBlock(text) for text in texts], one)
-    before = whole(layout)
+    before = all_text(layout)
     layout.resize(other)
 
-    assert [line.split() for line in whole(layout).split("\n")] == [
+    assert [line.split() for line in all_text(layout).split("\n")] == [
         line.split() for line in before.split("\n")
     ]
 
@@ -203,7 +203,7 @@ def test_copied_text_has_no_markers_margins_or_line_numbers():
         ]
     )
 
-    assert whole(layout) == (
+    assert all_text(layout) == (
         f"{('hello there ' * 4).strip()}\n\n• one\n\nx = 1\n\n● edit a.py  +1 −1\n-old\n+"
         + ("new " * 20).strip()
     )
@@ -233,7 +233,7 @@ def test_selection_between_two_points_is_substring_of_text(seed: int):
     texts = [" ".join(f"w{pick.randrange(99)}" for _ in range(20)) for _ in range(6)]
     layout = page_of([UserBlock(text) for text in texts], 24)
     layout.settle(0, 1_000_000)
-    text = whole(layout)
+    text = all_text(layout)
     selection = TextSelection(layout)
     one, other = (
         position_at(layout, pick.randrange(layout.height), pick.randrange(24)) for _ in range(2)

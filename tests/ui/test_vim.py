@@ -49,7 +49,7 @@ def normal(marked: str) -> Field:
     return field
 
 
-def shown(field: Field) -> str:
+def marked_text(field: Field) -> str:
     return f"{field.text[: field.at]}|{field.text[field.at :]}"
 
 
@@ -173,7 +173,7 @@ CHANGES = [
 
 @pytest.mark.parametrize(("before", "keys", "after"), [*MOVES, *CHANGES])
 def test_normal_mode_keys_work_like_vim(before: str, keys: str, after: str):
-    assert shown(normal(before).press(keys)) == after
+    assert marked_text(normal(before).press(keys)) == after
 
 
 @pytest.mark.parametrize(
@@ -195,7 +195,7 @@ def test_insert_mode_leaves_text_keys_to_editor():
     field = Field("", 0)
     assert field.vim.press("x", "", 0) is None
     assert field.press("ab⎋").vim.mode == "normal"
-    assert shown(field) == "a|b"
+    assert marked_text(field) == "a|b"
 
 
 def test_esc_in_normal_mode_is_unhandled_unless_a_command_is_pending():

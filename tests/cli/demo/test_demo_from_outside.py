@@ -18,7 +18,7 @@ def test_demo_fixes_project_and_leaves_no_files(product: Product) -> None:
     assert sorted(path.name for path in product.base.iterdir()) == ["config", "home", "project"]
 
 
-def test_an_unknown_flag_of_the_demo_is_wrong_usage(product: Product) -> None:
+def test_unknown_demo_flag_is_usage_error(product: Product) -> None:
     result = product.run("demo", "--nonsense")
 
     assert result.exit_code == 2

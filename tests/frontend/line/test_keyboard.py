@@ -131,7 +131,7 @@ async def test_ctrl_c_at_question_denies_call_and_ends_run(project: ScriptedProj
     assert not (project.folder / "made").exists()
 
 
-async def test_ctrl_c_clears_the_line_then_interrupts_then_quits(project: ScriptedProject) -> None:
+async def test_ctrl_c_clears_line_then_interrupts_then_quits(project: ScriptedProject) -> None:
     tty = long_command(project)
     async with keyboard(tty) as keys:
         await working(keys)
@@ -149,7 +149,7 @@ async def test_ctrl_c_clears_the_line_then_interrupts_then_quits(project: Script
         await tty.until(keys.ended.done)
 
 
-async def test_ctrl_d_on_an_empty_line_quits(project: ScriptedProject) -> None:
+async def test_ctrl_d_on_empty_line_quits(project: ScriptedProject) -> None:
     tty = LineDriver(project)
     async with keyboard(tty) as keys:
         await tty.until(lambda: tty.repl.is_ready)

@@ -136,7 +136,7 @@ def test_write_back_of_redacted_file_is_refused(
     assert file.read_text() == secret
 
 
-def test_reported_reasoning_tokens_are_in_the_usage(product: Product) -> None:
+def test_usage_contains_reported_reasoning_tokens(product: Product) -> None:
     choice = {"index": 0, "delta": {"content": "x"}, "finish_reason": "stop"}
     details = {"completion_tokens_details": {"reasoning_tokens": 20}}
     usage = {"prompt_tokens": 10, "completion_tokens": 30, **details}

@@ -66,7 +66,9 @@ def refusal(status: int, message: str = "no", **headers: str) -> RawReply:
         (NeedsMoreTurns(turn=1), 10, "success"),
     ],
 )
-def test_every_outcome_has_its_exit_code(outcome: Outcome, exit_code: int, subtype: str) -> None:
+def test_outcome_decides_exit_code_and_subtype(
+    outcome: Outcome, exit_code: int, subtype: str
+) -> None:
     ending = ending_of(outcome)
 
     assert (ending.exit_code, ending.subtype) == (exit_code, subtype)

@@ -25,7 +25,7 @@ def spending(result: ProcessResult) -> list[tuple[str, str, float | None]]:
     return [(e["role"], e["model"], e["cost_usd"]) for e in events(result, "usage")]
 
 
-def asked(product: Product) -> list[str]:
+def requested_models(product: Product) -> list[str]:
     return [request.json["model"] for request in product.service.requests]
 
 
@@ -36,7 +36,7 @@ def test_fallback_model_is_named_and_billed(product: Product, fallback: str):
     result = native(product, "hi")
 
     assert result.lines[-1]["result"] == "Hello."
-    assert asked(product) == ["gpt-4o", "gpt-4.1"]
+    assert requested_models(product) == ["gpt-4o", "gpt-4.1"]
     assert spending(result) == [("fallback", "spare/gpt-4.1", 2.0)]
     assert result.lines[-1]["total_cost_usd"] == 2.0
     assert (result.lines[-1]["provider"], result.lines[-1]["model"]) == ("spare", "gpt-4.1")
@@ -51,7 +51,7 @@ def test_error_without_fallback_asks_no_other_model(product: Product):
     with_spare(product, "")
     product.will(NO_KEY, HELLO)
     assert native(product, "hi").exit_code != 0
-    assert asked(product) == ["gpt-4o"]
+    assert requested_models(product) == ["gpt-4o"]
 
 
 def test_critic_is_billed_by_role_and_its_failure_does_not_end_run(product: Product):

@@ -12,7 +12,7 @@ from tests.support.fake_service import ModelReply
 from tests.support.product import Product, finish
 
 
-def asked(product: Product) -> str:
+def sent_prompt(product: Product) -> str:
     text: str = product.sent()[-1]["content"]
     return text
 
@@ -22,7 +22,7 @@ def test_stdin_is_appended_to_words_after_blank_line(product: Product) -> None:
 
     product.run_forked("-p", "What is", "this?", stdin="some\ntext\n")
 
-    assert asked(product) == "What is this?\n\nsome\ntext"
+    assert sent_prompt(product) == "What is this?\n\nsome\ntext"
 
 
 def test_stdin_alone_is_the_prompt(product: Product) -> None:
@@ -30,7 +30,7 @@ def test_stdin_alone_is_the_prompt(product: Product) -> None:
 
     product.run("-p", stdin="from a file\n")
 
-    assert asked(product) == "from a file"
+    assert sent_prompt(product) == "from a file"
 
 
 def test_empty_stdin_is_ignored(product: Product) -> None:
@@ -38,7 +38,7 @@ def test_empty_stdin_is_ignored(product: Product) -> None:
 
     product.run_forked("-p", "only words")
 
-    assert asked(product) == "only words"
+    assert sent_prompt(product) == "only words"
 
 
 def test_missing_prompt_is_usage_error(product: Product) -> None:
@@ -76,7 +76,7 @@ def test_stdin_that_is_a_terminal_is_not_read(product: Product) -> None:
         os.close(terminal)
 
     assert result.stdout == "pong\n"
-    assert asked(product) == "ping"
+    assert sent_prompt(product) == "ping"
 
 
 def test_closed_stdin_is_tolerated(product: Product) -> None:
@@ -96,7 +96,7 @@ def test_api_key_can_be_read_from_stdin(product: Product) -> None:
 
     assert result.stdout == "pong\n"
     assert product.service.requests[0].headers["authorization"] == "Bearer sk-from-stdin"
-    assert asked(product) == "ping"
+    assert sent_prompt(product) == "ping"
 
 
 def test_invalid_utf8_on_stdin_is_replaced(product: Product) -> None:
@@ -106,7 +106,7 @@ def test_invalid_utf8_on_stdin_is_replaced(product: Product) -> None:
     with raw.open("rb") as given:
         finish(product.start("-p", "look", stdin=given.fileno()))
 
-    assert asked(product) == "look\n\na\ufffdb"
+    assert sent_prompt(product) == "look\n\na\ufffdb"
 
 
 def test_nonblocking_stdin_is_read_to_end(product: Product) -> None:
@@ -121,7 +121,7 @@ def test_nonblocking_stdin_is_read_to_end(product: Product) -> None:
 
     finish(process)
 
-    assert asked(product) == "first second"
+    assert sent_prompt(product) == "first second"
 
 
 def test_stdin_that_stalls_is_abandoned_with_notice(
