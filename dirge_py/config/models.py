@@ -310,7 +310,7 @@ def unusable_roles(config: Config) -> list[str]:
         notices.append("[loop.gates] goal: no model checks it. Name one as [roles] critic.")
     for role, spec in config.roles.named():
         try:
-            if role != "main":
+            if spec and role != "main":
                 usable_choice(config, spec)
         except ConfigError as error:
             notices.append(f"[roles] {role}: {error.message} {error.hint}".strip())
