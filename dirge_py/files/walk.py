@@ -4,6 +4,7 @@ Both follow no links and skip files that `.gitignore` files ignore.
 """
 
 import os
+import re
 import stat
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from contextlib import AbstractContextManager, suppress
@@ -38,13 +39,13 @@ class IgnoreRules:
 
 def parse_ignore_file(base: str, content: bytes) -> IgnoreRules:
     """Parse the ignore file of the folder `base`; invalid lines are skipped."""
-    lines = content.decode(errors="replace").split("\n")
+    lines = [line.rstrip("\r") for line in content.decode(errors="replace").split("\n")]
     try:
-        return IgnoreRules(base, _spec_of(line.rstrip("\r") for line in lines))
-    except ValueError:
+        return IgnoreRules(base, _spec_of(lines))
+    except (ValueError, re.error):
         valid: list[str] = []
         for line in lines:
-            with suppress(ValueError):
+            with suppress(ValueError, re.error):
                 _spec_of([line])
                 valid.append(line)
         return IgnoreRules(base, _spec_of(valid))

@@ -1,22 +1,16 @@
 """Small parts of the UI: keymap, history, completion, status line, files."""
 
-from pathlib import Path
-
-import pytest
-
 from dirge_py.slash.registry import Registry
 from dirge_py.types.extensions import Command
 from dirge_py.ui.prompt.completion import complete
 from dirge_py.ui.prompt.file_index import list_files
 from dirge_py.ui.prompt.text_editor import InputHistory
-from dirge_py.ui.status import (
-    ContextGauge,
-    SpendingStatus,
-    StatusModel,
-    folder_and_branch,
-    status_line,
-)
+from dirge_py.ui.status import ContextGauge, SpendingStatus, StatusModel, folder_and_branch, status_line
 from dirge_py.ui.theme.styles import load_theme, styles_for
+from pathlib import Path
+
+import pytest
+
 
 STYLES = styles_for(load_theme("dark"))
 
@@ -78,6 +72,13 @@ def test_nested_gitignore_files_are_respected(tmp_path: Path):
         "a/x.log",
         "a/y.py",
     ]
+
+
+@pytest.mark.parametrize("invalid", ["[z-a]", "!"])
+def test_an_invalid_line_of_an_ignore_file_does_not_count(tmp_path: Path, invalid: str):
+    (tmp_path / "x.log").write_text("")
+    (tmp_path / ".gitignore").write_bytes(f"{invalid}\r\n*.log\r\n".encode())
+    assert [file.path for file in list_files(tmp_path)[0]] == [".gitignore"]
 
 
 STANDING = StatusModel(
