@@ -40,7 +40,7 @@ async def read_git_status(programs: ScreenPrograms, cwd: Path) -> GitStatus | No
 
 def parse_git_status(status: str, subject: str = "") -> GitStatus:
     """Parse the output of `git status --porcelain=v2 --branch`."""
-    lines = [line.split(" ", 2) for line in status.splitlines()]
+    lines = [line.split(" ", 2) for line in status.split("\n")]
     headers = {words[1]: words[-1] for words in lines if words[0] == "#"}
     changes = [words[1] for words in lines if words[0] in ("1", "2")]
     kinds = [words[0] for words in lines]
