@@ -124,7 +124,7 @@ class IgnoreFiles:
 
     def _find_rules(self, folder: str) -> _Rules:
         """Return the lines that apply to names in this folder, in the order of comparison."""
-        is_inner = folder.startswith(self._start.rstrip("/") + "/")
+        is_inner = folder != self._start and folder.startswith(self._start.rstrip("/") + "/")
         if is_inner and not listing_of(folder).has_rules:
             return self._rules_in(os.path.dirname(folder))
         return tuple(self._collected(upwards(folder)))

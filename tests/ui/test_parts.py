@@ -1,16 +1,22 @@
 """Small parts of the UI: keymap, history, completion, status line, files."""
 
+from pathlib import Path
+
+import pytest
+
 from dirge_py.slash.registry import Registry
 from dirge_py.types.extensions import Command
 from dirge_py.ui.prompt.completion import complete
 from dirge_py.ui.prompt.file_index import list_files
 from dirge_py.ui.prompt.text_editor import InputHistory
-from dirge_py.ui.status import ContextGauge, SpendingStatus, StatusModel, folder_and_branch, status_line
+from dirge_py.ui.status import (
+    ContextGauge,
+    SpendingStatus,
+    StatusModel,
+    folder_and_branch,
+    status_line,
+)
 from dirge_py.ui.theme.styles import load_theme, styles_for
-from pathlib import Path
-
-import pytest
-
 
 STYLES = styles_for(load_theme("dark"))
 

@@ -1,7 +1,6 @@
 """The snapshots of one project, in a private git repository outside of the project."""
 
 import asyncio
-import contextlib
 import hashlib
 import os
 import re
@@ -12,12 +11,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from dirge_py.files.safe_read import read_regular
-from dirge_py.files.walk import IGNORE_FILE_LIMIT, IgnoreRules, ignored_by, parse_ignore_file
 from dirge_py.git.objects import TreeChange, is_in_index, read_blob
 from dirge_py.git.repository import git_folders
 from dirge_py.git.runner import Git, GitFailed, find_git, personal_excludes
-from dirge_py.lib.paths import is_below, upwards
+from dirge_py.lib.paths import upwards
 from dirge_py.session.ids import project_id, project_root
 from dirge_py.session.snapshots.base import RestoreResult, Snapshot
 from dirge_py.session.snapshots.capture import (
@@ -307,20 +304,11 @@ class SnapshotRepository:
         # Git follows no link to a file of rules.
         names = [path for path in entries if os.path.basename(path) == ".gitignore"]
         names = [path for path in names if not entries[path].is_link]
+        async with self._folder.contents(entries[path].oid for path in names) as contents:
+            rules = {path: read_blob(contents, entries[path].oid) or b"" for path in names}
         project = git_folders(self.root)
         files = (self._personal, project.exclude if project is not None else None)
-        rules = []
-        for file in filter(None, files):
-            with contextlib.suppress(OSError):
-                content = read_regular(file, IGNORE_FILE_LIMIT)
-                rules.append(parse_ignore_file(self.root, content))
-        async with self._folder.contents(entries[path].oid for path in names) as contents:
-            for path in sorted(names, key=lambda path: path.count("/")):
-                base = os.path.dirname(f"{self.root}/{path}")
-                rules.append(parse_ignore_file(base, read_blob(contents, entries[path].oid) or b""))
-        return await asyncio.to_thread(
-            lambda: [path for path in paths if _is_ignored(rules, self.root, path)]
-        )
+        return await self._folder.ignored(paths, rules=rules, files=files)
 
     async def _restore(self, tree: str, paths: Sequence[str]) -> RestoreResult:
         entries = await self._folder.entries(tree)
@@ -347,16 +335,6 @@ class SnapshotRepository:
         if any(why == DAMAGED for _, why in restored.failed):
             await self._set_aside()
         return restored
-
-
-def _is_ignored(rules: Sequence[IgnoreRules], root: str, path: str) -> bool:
-    """Whether the rules ignore the file, or a folder that it is in."""
-    for at in filter(None, upwards(path)):
-        real = f"{root}/{at}"
-        around = [each for each in rules if is_below(os.path.dirname(real), each.base)]
-        if ignored_by(around, real, is_folder=at != path):
-            return True
-    return False
 
 
 def _folders(paths: Iterable[str]) -> frozenset[str]:

@@ -14,7 +14,15 @@ import shlex
 import shutil
 import tempfile
 import time
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Callable,
+    Collection,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -24,6 +32,7 @@ from dirge_py.git.objects import (
     TreeEntry,
     parse_changes,
     parse_tree,
+    read_names,
     write_names,
 )
 from dirge_py.git.runner import ATTRIBUTES, Git, GitFailed
@@ -226,6 +235,38 @@ class StoreFolder:
         check = ["cat-file", "--batch-check=%(objectname)", "--buffer"]
         found = await self.output(check, stdin=wanted, is_partial=True)
         return frozenset(line for line in found.decode("ascii").splitlines() if " " not in line)
+
+    async def ignored(
+        self, paths: Sequence[str], *, rules: Mapping[str, bytes], files: Sequence[Path | None]
+    ) -> Collection[str]:
+        """Return the paths that `.gitignore` files `rules` or `files` exclude.
+
+        Git decides, as its patterns are more than those of searches; all paths if it can't.
+        """
+        with self.scratch() as scratch, contextlib.suppress(GitFailed, OSError):
+            tree, names, ignored = scratch / "tree", scratch / "names", scratch / "ignored"
+            for path, text in rules.items():
+                file = tree / path
+                file.parent.mkdir(parents=True, exist_ok=True)
+                file.write_bytes(text)
+            tree.mkdir(exist_ok=True)
+            outside = scratch / "rules"
+            readable = (file for file in files if file and os.path.isfile(file))
+            outside.write_bytes(b"\n".join(file.read_bytes() for file in readable))
+            # This command reads patterns: without the dot, a leading colon would have a meaning.
+            write_names(names, paths, b"./")
+            words = ("-C", tree, "check-ignore", "--no-index", "-z", "--stdin")
+            # Its exit code is 1 if no path is ignored.
+            line = f"{{ {self.git.command(*words, stdin=names, stdout=ignored)} || [ $? = 1 ]; }}"
+            await self.git.run(
+                line,
+                store=self._stores()[0],
+                timeout_s=_READ_S,
+                extra={"GIT_WORK_TREE": str(tree), "GIT_LITERAL_PATHSPECS": "0"},
+                settings=[("core.excludesFile", str(outside))],
+            )
+            return frozenset(path.removeprefix("./") for path in read_names(ignored))
+        return frozenset(paths)
 
     @contextlib.asynccontextmanager
     async def contents(self, oids: Iterable[str]) -> AsyncIterator[Path]:

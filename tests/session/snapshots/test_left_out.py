@@ -173,3 +173,14 @@ async def test_nested_repositories_are_listed_once_as_left_out_and_not_held(proj
 
     assert (first.left_out, second.left_out) == (("inner/",), ())
     assert await held(repository, first.tree) == ["held"]
+
+
+async def test_git_decides_what_earlier_ignore_rules_meant(project):
+    project.put(".gitignore", "[[:digit:]]*.log\nsub/x\\ \n")
+    project.put("held")
+    repository = project.open()
+    tree = (await repository.take_snapshot()).tree
+    project.put(".gitignore", "")
+
+    paths = ["1.log", "one.log", "sub/x ", "held"]
+    assert sorted(await repository.ignored_then(tree, paths)) == ["1.log", "sub/x "]
