@@ -140,6 +140,7 @@ class Meter:
             name="limits",
             transform_context=_judging(self._before_model),
             before_tool_call=_judging(self._before_call),
+            prepare_next_turn=_judging(self._count),
             should_stop_after_turn=_judging(self._after_turn),
         )
 
@@ -174,8 +175,16 @@ class Meter:
         _check("tool_calls", self._calls, self._most.tool_calls)
 
     def _after_turn(self, info: TurnInfo) -> None:
+        self._count(info)
+        self._check_spent(info)
+        if info.wants_more:
+            self._check_turns(info)
+
+    def _count(self, info: TurnInfo) -> None:
+        """Count the answer of a turn, once; before a hook may end the run because of it."""
         # A continued run may begin with the calls of an answer that was already counted.
         if self._asked_in_turn == info.turn and info.message is not None:
+            self._asked_in_turn = 0
             if is_turn(info.message):
                 self._uncounted = 0
             else:
@@ -184,17 +193,15 @@ class Meter:
                     self._turns -= 1
             if info.message.usage:
                 self._add_cost(info, info.message.usage, info.message.model)
-        self._check_spent(info)
-        if info.wants_more:
-            self._check_turns(info)
+        self._measure(info)
 
-    def _check_spent(self, info: TurnInfo) -> None:
+    def _measure(self, info: TurnInfo) -> Mapping[outcomes.LimitName, float]:
         for usage, model in self._spending[self._seen_reports :]:
             self._side_usage += usage
             self._add_cost(info, usage, model)
         self._seen_reports = len(self._spending)
-        used, most = info.usage_total + self._side_usage, self._most
-        run: Mapping[outcomes.LimitName, float] = {
+        used = info.usage_total + self._side_usage
+        self._used = {
             "input_tokens": used.input,
             "output_tokens": used.output,
             "tokens": used.total,
@@ -203,7 +210,10 @@ class Meter:
             "requests": self._requests,
             "tool_calls": self._calls,
         }
-        self._used = run
+        return self._used
+
+    def _check_spent(self, info: TurnInfo) -> None:
+        run, most = self._measure(info), self._most
         for name, count in (*run.items(), *self._limits.used_by_session().items()):
             limit = self._max_s if name == "time" else getattr(most, setting_of(name))
             if limit is None or name in _CHECKED_BEFORE:

@@ -10,7 +10,7 @@ where quotes or a backslash removed their meaning, a mark, a private-use charact
 
 import re
 import shlex
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import Literal
 
@@ -48,6 +48,14 @@ class Part:
     @property
     def argv(self) -> tuple[str, ...]:
         return tuple(word.text for word in self.words)
+
+
+def line_of_words(words: Sequence[str]) -> str:
+    """Return the command line of a list of words, such as `["bash", "-lc", "make test"]`."""
+    match words:
+        case ["bash" | "/bin/bash", "-lc" | "-c", script] | [script]:
+            return script
+    return shlex.join(words)
 
 
 def word_set(names: str) -> frozenset[str]:

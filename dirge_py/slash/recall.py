@@ -23,6 +23,8 @@ from dirge_py.types.errors import ConfigError, FileError, UsageError
 from dirge_py.types.memory import StoreName
 from dirge_py.types.messages import AssistantMessage, UserMessage
 
+_UNSTORED = "session this, now, text"
+"""The place of texts of a session that is not stored."""
 _Passage: TypeAlias = tuple[str, str]
 """Where a part of a text is, for people, and the part, on one line."""
 _KINDS = ("prompt", "answer", "summary")
@@ -104,8 +106,12 @@ async def _by_meaning(text: str, model: str, conversation: Conversation, front: 
             vectors |= {keys[t]: unit_vector(row) for t, row in zip(batch, rows, strict=True)}
     finally:
         if new and vectors:
-            with suppress(OSError, FileError):  # They only save asking for them again.
-                await asyncio.to_thread(write_vectors, file, vectors)
+            # Nothing about a session that is not stored.
+            stored = {key for text, key in keys.items() if places[text] != _UNSTORED}
+            kept = {key: vector for key, vector in vectors.items() if key in stored}
+            if kept:
+                with suppress(OSError, FileError):  # They only save asking for them again.
+                    await asyncio.to_thread(write_vectors, file, kept)
     scores = await asyncio.to_thread(
         lambda: {each: likeness(wanted, vectors[key]) for each, key in keys.items()}
     )
@@ -134,7 +140,7 @@ async def _said(conversation: Conversation) -> list[_Passage]:
     if conversation.session_id is None:
         # This session is not stored.
         own = [m for m in conversation.messages if isinstance(m, UserMessage | AssistantMessage)]
-        texts = [("session this, now, text", " ".join(m.text.split())) for m in own] + texts
+        texts = [(_UNSTORED, " ".join(m.text.split())) for m in own] + texts
     return [
         (place, text[start : start + _PASSAGE_CHARS])
         for place, text in texts

@@ -1,7 +1,6 @@
 """The `bash` tool: runs a command line. Also builds the results of all tools that run commands."""
 
 import os.path
-import shlex
 import signal
 from collections.abc import Sequence
 from dataclasses import replace
@@ -9,6 +8,7 @@ from typing import Any
 
 from pydantic import Field
 
+from dirge_py.lib.shell_lexer import line_of_words
 from dirge_py.lib.text import plural
 from dirge_py.processes.output import excerpt
 from dirge_py.processes.runner import BACKGROUND_TIMEOUT_S, MAX_TIMEOUT_S, NewOutput, ShellState
@@ -90,10 +90,7 @@ def _in_one_line(arguments: Any) -> Any:
     words = arguments.get("command") if isinstance(arguments, dict) else None
     if not isinstance(words, list) or not words or not all(type(word) is str for word in words):
         return arguments
-    match words:
-        case ["bash" | "/bin/bash", "-lc" | "-c", script] | [script]:
-            return {**arguments, "command": script}
-    return {**arguments, "command": shlex.join(words)}
+    return {**arguments, "command": line_of_words(words)}
 
 
 def _in_seconds(arguments: Any) -> Any:

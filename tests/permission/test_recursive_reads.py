@@ -498,3 +498,10 @@ def test_allowed_search_never_reads_secret_when_really_run(own_project: Project)
     assert {"allow", "ask"} <= set(effects)
     tried, allowed = len(effects), effects.count("allow")
     count("searches among rules", tried, 0, f"read a secret unseen ({allowed} ran unasked)")
+
+
+def test_search_of_root_folder_asks_with_a_reason_for_people(project: Project) -> None:
+    decision = project.run("rg hit /")
+
+    assert decision.effect == "ask"
+    assert "Error" not in decision.reason

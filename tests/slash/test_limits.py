@@ -144,3 +144,13 @@ async def test_invalid_limit_is_explained_and_changes_nothing(
             await run_command(line, conversation)
         assert words in error.value.hint
         assert conversation.settings.limits.most == before
+
+
+async def test_limits_count_the_answer_that_ended_the_run(project: ScriptedProject) -> None:
+    project.model.will_say("", usage=HUNDRED).will_say("", usage=HUNDRED)
+    async with project.open() as conversation:
+        assert not isinstance(await conversation.send("one"), Done)
+        rows = (await run_command("/limits", conversation)).text.splitlines()
+
+    used = {row.split()[0]: row.split()[1] for row in rows if len(row.split()) > 2}
+    assert (used["requests"], used["tokens"]) == ("2", "200")

@@ -185,3 +185,4 @@ async def test_semantic_recall_works_in_session_that_is_not_stored(
         await conversation.send("explain it")
         shown = (await run_command("/recall --semantic parser", conversation)).shown
     assert "The parser reads tokens." in shown[-1]
+    assert not (spoken.state_dir / "vectors").exists()

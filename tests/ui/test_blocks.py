@@ -97,6 +97,13 @@ def called(name: str, args: object, text: str, **details: object) -> list[LoopEv
     ]
 
 
+@pytest.mark.parametrize("words", [["bash", "-lc", "make test"], ["make", "test"], ["make test"]])
+def test_command_as_list_of_words_is_drawn_as_a_line(words: list[str]) -> None:
+    rendered = RenderedEvents(*called("bash", {"command": words}, "done"))
+
+    assert "bash make test" in rendered.page.text
+
+
 # -- text that streams
 
 STREAMED = (

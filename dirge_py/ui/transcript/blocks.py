@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from textual.strip import Strip
 
+from dirge_py.lib.shell_lexer import line_of_words
 from dirge_py.lib.text import clean, format_cost, plural
 from dirge_py.slash.base import Tone
 from dirge_py.types.messages import Usage
@@ -80,8 +81,11 @@ def main_argument(args: Any) -> str:
     if not isinstance(args, Mapping):
         return str(args or "")
     for name in ("command", "path", "file_path", "pattern", "query", "url", "name"):
-        if isinstance(args.get(name), str):
-            return str(args[name])
+        match args.get(name):
+            case str(text):
+                return text
+            case [str(), *_] as words if name == "command":
+                return line_of_words([str(word) for word in words])
     texts = [value for value in args.values() if isinstance(value, str)]
     return texts[0] if texts else ""
 
