@@ -132,6 +132,8 @@ class _Batch:
                 self._is_sequential = True
                 await self._execute_all(ready)
                 ready = []
+                if self._run.signal.aborted:
+                    return
             if self._is_sequential:
                 if slot.result is None:
                     await self._execute(slot)

@@ -1,17 +1,19 @@
 """Batches of calls run in parallel if every call is read-only."""
 
-from typing import Any
-
-import pytest
-
 from dirge_py.agent_loop import Hooks, LoopConfig, compose
+from dirge_py.agent_loop.tool_calls import NEVER_RAN
 from dirge_py.testing import ScriptedModel
 from dirge_py.tools.base import Hints
+from dirge_py.types.abort import AbortSignal
 from dirge_py.types.hooks import Defer, EditArgs
 from dirge_py.types.outcomes import AwaitingConfirmation
 from dirge_py.types.tools import Claim, LoopToolResult, ShellCommand, text_result
 from tests.support.guarded_runs import ClaimingTool
 from tests.support.loop_runs import a_breath, run_loop
+from typing import Any
+
+import pytest
+
 
 READ = [Claim("read", "/w/f")]
 EDIT = [Claim("edit", "/w/f")]
@@ -101,7 +103,9 @@ class Steps:
         self.log.append(f"{call.id} judged")
 
 
-async def run_edited(steps: Steps, model: ScriptedModel, number: int, *more: Hooks) -> Any:
+async def run_edited(
+    steps: Steps, model: ScriptedModel, number: int, *more: Hooks, **given: Any
+) -> Any:
     def edit(_info: Any, call: Any) -> EditArgs | None:
         return EditArgs({"change": True}) if call.id == f"echo#{number}" else None
 
@@ -110,7 +114,7 @@ async def run_edited(steps: Steps, model: ScriptedModel, number: int, *more: Hoo
         Hooks(name="permission", before_tool_call=steps.judge),
         *more,
     )
-    return await run_loop(model, "go", tools=[steps.tool], config=config)
+    return await run_loop(model, "go", tools=[steps.tool], config=config, **given)
 
 
 async def test_call_edited_into_a_change_runs_alone():
@@ -141,3 +145,16 @@ async def test_deferred_call_after_an_edited_change_runs_no_call_twice():
     ]
     assert isinstance(run.outcome, AwaitingConfirmation)
     assert run.outcome.call_ids == ("echo#2", "echo#3")
+
+
+async def test_an_abort_while_such_a_change_waits_keeps_it_from_running():
+    steps, signal = Steps(), AbortSignal()
+
+    def abort(_info: Any, call: Any, _result: Any) -> None:
+        signal.abort("user")
+
+    aborting = Hooks(name="abort", after_tool_call=abort)
+    run = await run_edited(steps, asking(*[("echo", {})] * 3), 1, aborting, signal=signal)
+
+    assert [step for step in steps.log if step.endswith("begins")] == ["echo#0 begins"]
+    assert run.results[1].text == NEVER_RAN.text
