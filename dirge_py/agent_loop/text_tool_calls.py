@@ -19,8 +19,9 @@ there. A call that would change anything never runs from text, nor does one that
 """
 
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any, NamedTuple, TypeAlias
 
 from dirge_py.agent_loop.argument_repair import read_json
@@ -170,19 +171,26 @@ def scan(text: str, tools: ToolArguments, shown: str | None = None) -> Iterator[
 def without_quotations(text: str) -> str:
     """Return `text` with blanks for code blocks, code spans, indented and quoted lines."""
     for quotation in (FENCE, _SET_APART, _CODE_SPAN):
-        text = quotation.sub(lambda found: blank_out(found[0], 0, None), text)
+        text = blank_out(text, (found.span() for found in quotation.finditer(text)))
     return text
 
 
-def blank_out(text: str, begin: int, end: int | None) -> str:
-    """Return `text` with blanks from `begin` to `end`, but the same lines."""
-    rest = "" if end is None else text[end:]
-    return text[:begin] + re.sub(r"[^\n]", " ", text[begin:end]) + rest
+def blank_out(text: str, spans: Iterable[tuple[int, int]]) -> str:
+    """Return `text` with blanks in these places, but the same lines."""
+    pieces, at = [], 0
+    for begin, end in sorted(spans):
+        pieces += [text[at:begin], re.sub(r"[^\n]", " ", text[max(at, begin) : end])]
+        at = max(at, end)
+    return "".join([*pieces, text[at:]])
 
 
 def _known(name: str, tools: ToolArguments) -> str:
     """Return the name of the tool that a model means by `name`; "" if there is none."""
-    return known_tool_name(name, tuple(tools)) or ""
+    return _named(name, tuple(tools)) or ""
+
+
+# A text may have thousands of tags, but few names.
+_named = lru_cache(maxsize=1024)(known_tool_name)
 
 
 def _read(
@@ -195,7 +203,7 @@ def _read(
     kind, (begin, end) = opening.lastgroup, opening.span()
     if kind == "object":
         value, end = _object_at(text, begin)
-        if value is None and end == len(text):
+        if value is None and end == len(text) and _balanced_end(text, begin) is None:
             return None
         is_quoted = bool(begin) and text[begin - 1] in _QUOTES
         made = None if is_quoted else _as_call(value or {}, tools)
@@ -229,9 +237,10 @@ def _element(
     end += len(closing)
     if body.startswith("{"):
         return name, _object_at(body, 0)[0], end
-    arguments = _arguments(body, tools.get(name, ()))
+    known = tools.get(name, ())
+    arguments = _arguments(body, known)
     if kind == "tags":
-        return (name, arguments, end) if arguments else None
+        return (name, arguments, end) if arguments and arguments.keys() <= set(known) else None
     # Without arguments it is named like a tool, but holds something else.
     return (name if arguments is not None else ""), arguments, end
 
@@ -247,21 +256,25 @@ def _arguments(body: str, known: Collection[str]) -> dict[str, Any] | None:
     while opening := _ARGUMENT.search(body, at):
         parameter, named, assigned, is_text, key, key_value, tag = opening.groups()
         has_parameter |= tag is None
+        if tag and tag not in known:
+            # It is around arguments or beside them.
+            rest, at = rest + body[at : opening.end()], opening.end()
+            continue
         closing = f"</{parameter or key_value or tag}>"
         if (end := body.find(closing, opening.end())) < 0:
             break
         value: Any = body[opening.end() : end]
         if assigned:
             value = value.removeprefix("\n").removesuffix("\n")
-        if is_text == "false" and (parsed := read_json(value)) is not None:
-            value = parsed
+        if is_text == "false":
+            parsed = read_json(value)
+            value = value if parsed is None and value.strip() != "null" else parsed
         (tags if tag else parameters)[(named or assigned or key or tag).strip()] = value
         rest += body[at : opening.start()]
         at = end + len(closing)
     if has_parameter:
         return parameters
-    is_all = bool(tags) and tags.keys() <= set(known) and not (rest + body[at:]).strip()
-    return tags if is_all else None
+    return tags if tags and not (rest + body[at:]).strip() else None
 
 
 def _object_at(text: str, begin: int) -> tuple[dict[str, Any] | None, int]:

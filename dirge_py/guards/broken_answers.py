@@ -187,9 +187,7 @@ def _meant(text: str, tools: ToolArguments, *, must_end: bool = False) -> Iterat
     if len(text) > MOST_BYTES or not ("{" in text or "<" in text):
         return
     written = [*scan(text, tools, without_quotations(text)), *_in_code_blocks(text, tools)]
-    around = text
-    for call in written:
-        around = blank_out(around, call.begin, call.end)
+    around = blank_out(text, ((call.begin, call.end) for call in written))
     for call in sorted(written, key=lambda call: call.begin):
         if _is_meant(around, call, is_json=text[call.begin] == "{", must_end=must_end):
             yield call
@@ -198,11 +196,9 @@ def _meant(text: str, tools: ToolArguments, *, must_end: bool = False) -> Iterat
 def _in_code_blocks(text: str, tools: ToolArguments) -> Iterator[WrittenCall]:
     """Yield the calls in code blocks that hold nothing else; each stands for its whole block."""
     for block in FENCE.finditer(text):
-        body = rest = block[0].partition("\n")[2].rstrip("`~ \t")
+        body = block[0].partition("\n")[2].rstrip("`~ \t")
         calls = tuple(scan(body, tools))
-        for call in calls:
-            rest = blank_out(rest, call.begin, call.end)
-        if not _words(rest):
+        if not _words(blank_out(body, ((call.begin, call.end) for call in calls))):
             for call in calls:
                 yield call._replace(begin=block.start(), end=block.end(), is_bare=True)
 

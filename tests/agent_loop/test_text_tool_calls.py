@@ -1,24 +1,19 @@
 import json
+import time
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-
 from dirge_py.agent_loop import LoopConfig
-from dirge_py.agent_loop.text_tool_calls import (
-    MOST_BYTES,
-    find_calls,
-    scan,
-    without_quotations,
-)
+from dirge_py.agent_loop.text_tool_calls import MOST_BYTES, find_calls, scan, without_quotations
 from dirge_py.guards.broken_answers import call_as_text
 from dirge_py.providers.scripted import Reply
 from dirge_py.testing import ScriptedModel, assert_balanced
 from dirge_py.types.events import MessageEnd, RepairStats
 from dirge_py.types.messages import AssistantMessage, TextBlock, ThinkingBlock, ToolCallBlock
+from hypothesis import given, settings, strategies as st
 from tests.security.sizes import size
 from tests.support.loop_runs import Tool, run_loop
-from tests.support.tool_arguments import INTEGER, STRICT, OperationTool, by_schema, shaped
+from tests.support.tool_arguments import INTEGER, OperationTool, STRICT, by_schema, shaped
+
 
 SHAPES = {
     "name and arguments": '{"name": "read", "arguments": {"path": "a"}}',
@@ -264,3 +259,29 @@ async def test_truncated_answer_is_not_searched_for_calls():
 
 def test_json_with_another_name_is_not_a_call():
     assert find_calls('{"name": "Ann", "arguments": {"path": "a"}}', READ) == []
+
+
+@pytest.mark.parametrize(
+    ("body", "arguments"),
+    [
+        ('<parameters><parameter name="path">a</parameter></parameters>', {"path": "a"}),
+        ('one <br> two <parameter name="path">a</parameter>', {"path": "a"}),
+        ('<parameter name="path" string="false">null</parameter>', {"path": None}),
+        ("<path>a</path>", {"path": "a"}),
+        ("<path>a</path><br>", None),
+    ],
+)
+def test_arguments_may_stand_in_or_beside_other_elements(body, arguments):
+    calls = find_calls(f'<invoke name="read">{body}</invoke>', READ)
+    assert [call.arguments for call in calls] == ([] if arguments is None else [arguments])
+
+
+def test_what_is_inside_an_object_that_cannot_be_read_is_no_call():
+    assert list(scan('{"x": foo, "y": ' + CALL + "}", READ)) == []
+
+
+def test_a_long_page_of_tags_is_searched_quickly():
+    tools = {**READ, **{f"mcp__server_{n}__tool_{n}": ["path"] for n in range(40)}}
+    began = time.process_time()
+    assert list(scan("<div> <p>x</p></div>\n" * 4000, tools)) == []
+    assert time.process_time() - began < 0.5
