@@ -12,9 +12,9 @@ import re
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from dirge_py.lib.lean_dataclass import dataclass
 from typing import Literal
 
-from dirge_py.lib.lean_dataclass import dataclass
 
 MAX_BYTES = 16 * 1024
 MAX_PARTS = 64
@@ -138,6 +138,7 @@ _QUOTED_OR_SPACE = re.compile(
     r"""(\$'(?:\\.|[^'\\])*'|'[^']*'|"(?:\\.|[^"\\])*"|\\.)|[ \t]+""", re.DOTALL
 )
 _NESTING = re.compile(r"<<|#|`|\$\(")
+_REMARK = re.compile(r"^\s*#.*|(?<=\s)#[^'\"]*\w'\w[^'\"]*$")
 _BEFORE_COMMAND = word_set("do then else elif while until if time ! {")
 
 
@@ -157,7 +158,7 @@ def simple_commands(text: str) -> Iterator[list[str]]:
     """Yield the words of each simple command, also of those in `$(…)`. A guess; never raises."""
     lines = without_here_documents(text.replace("\\\n", " ").split("\n"))
     # A comment may hold an apostrophe, which would begin a quotation.
-    code = "\n".join(line for line in lines if not line.lstrip().startswith("#"))
+    code = "\n".join(_REMARK.sub("", line) for line in lines)
     for part in re.split(r"\$\(|`", code):
         lexer = shlex.shlex(part, posix=True, punctuation_chars="();<>|&\n")
         lexer.whitespace, lexer.whitespace_split, lexer.commenters = " \t\r", True, ""
