@@ -104,13 +104,13 @@ def same_argument(name: str) -> str:
 
 
 def plain_name(name: str) -> str:
-    """Return a name as it is compared: without case and separators."""
-    return _SEPARATORS.sub("", name).lower()
+    """Return the name of an argument as it is compared. A dot stays: it may mean a level."""
+    return name.replace("_", "").replace("-", "").lower()
 
 
 def _plain(name: str) -> str:
     match = _WRAPPED.fullmatch(name.strip())
-    return plain_name(match["name"] if match else name)
+    return _SEPARATORS.sub("", match["name"] if match else name).lower()
 
 
 def _first_names(lines: Sequence[str]) -> Mapping[str, str]:

@@ -1,37 +1,25 @@
 import contextlib
 import copy
 from dataclasses import replace
-
-import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-
 from dirge_py.agent_loop import AfterToolCallResult, EditArgs, LoopConfig, StopRun
 from dirge_py.agent_loop.argument_repair import repair_arguments
+from dirge_py.agent_loop.tool_calls import prepare_call
 from dirge_py.files.workspace import Workspace
 from dirge_py.testing import ScriptedModel
 from dirge_py.tools.base import Hints, ToolServices
 from dirge_py.tools.toolbox import Toolbox, discover_tools
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.events import RepairStats, ToolExecutionStart
-from dirge_py.types.messages import TextBlock
+from dirge_py.types.messages import TextBlock, ToolCallBlock
 from dirge_py.types.outcomes import Done
 from dirge_py.types.tools import text_result
+from hypothesis import given, settings, strategies as st
 from tests.security.sizes import size
 from tests.support.loop_runs import Tool, run_loop
-from tests.support.tool_arguments import (
-    CHECKED,
-    INTEGER,
-    STRICT,
-    STRING,
-    OperationTool,
-    Unsure,
-    asking,
-    by_schema,
-    mended,
-    prepared,
-    shaped,
-)
+from tests.support.tool_arguments import CHECKED, INTEGER, OperationTool, STRICT, STRING, Unsure, asking, by_schema, mended, prepared, shaped
+
+import pytest
+
 
 LIST = {"type": "array", "items": STRING}
 EDIT = shaped(["path"], path=STRING, line=INTEGER)
@@ -567,3 +555,12 @@ async def test_case_85_read_with_only_a_limit_reports_its_default_offset(tmp_pat
     assert text.text.startswith("a: lines 1-1 of 3")
     assert run.outcomes == ["ok", "ok"] and len(run.results[1].content) == 1
     assert "x-together" not in str(model.seen[0].tools)
+
+
+def test_a_name_with_a_dot_is_no_other_spelling_of_one_without():
+    call = prepare_call(
+        ToolCallBlock(id="1", name="echo", arguments={"user.name": "Ann"}),
+        [Tool(parameters=shaped(["username"], username=STRING))],
+        by_schema,
+    )
+    assert call.problem == "invalid_arguments"
