@@ -1,5 +1,9 @@
 """Batches of calls run in parallel if every call is read-only."""
 
+from typing import Any
+
+import pytest
+
 from dirge_py.agent_loop import Hooks, LoopConfig, compose
 from dirge_py.agent_loop.tool_calls import NEVER_RAN
 from dirge_py.testing import ScriptedModel
@@ -10,10 +14,6 @@ from dirge_py.types.outcomes import AwaitingConfirmation
 from dirge_py.types.tools import Claim, LoopToolResult, ShellCommand, text_result
 from tests.support.guarded_runs import ClaimingTool
 from tests.support.loop_runs import a_breath, run_loop
-from typing import Any
-
-import pytest
-
 
 READ = [Claim("read", "/w/f")]
 EDIT = [Claim("edit", "/w/f")]

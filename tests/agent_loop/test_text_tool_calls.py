@@ -2,6 +2,9 @@ import json
 import time
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
 from dirge_py.agent_loop import LoopConfig
 from dirge_py.agent_loop.text_tool_calls import MOST_BYTES, find_calls, scan, without_quotations
 from dirge_py.guards.broken_answers import call_as_text
@@ -9,11 +12,9 @@ from dirge_py.providers.scripted import Reply
 from dirge_py.testing import ScriptedModel, assert_balanced
 from dirge_py.types.events import MessageEnd, RepairStats
 from dirge_py.types.messages import AssistantMessage, TextBlock, ThinkingBlock, ToolCallBlock
-from hypothesis import given, settings, strategies as st
 from tests.security.sizes import size
 from tests.support.loop_runs import Tool, run_loop
-from tests.support.tool_arguments import INTEGER, OperationTool, STRICT, by_schema, shaped
-
+from tests.support.tool_arguments import INTEGER, STRICT, OperationTool, by_schema, shaped
 
 SHAPES = {
     "name and arguments": '{"name": "read", "arguments": {"path": "a"}}',

@@ -1,14 +1,23 @@
 """Cases 104 and 105: edited code is checked before a run ends."""
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
 from dirge_py.guards.stop_checks import stop_checks
-from dirge_py.guards.verification import Verification, changes_only_comments, is_code, is_verification, runs_code, track_verification, verification_check
+from dirge_py.guards.verification import (
+    Verification,
+    changes_only_comments,
+    is_code,
+    is_verification,
+    runs_code,
+    track_verification,
+    verification_check,
+)
 from dirge_py.testing import ScriptedModel
 from dirge_py.types.tools import ShellCommand, ToolCall
-from hypothesis import given, settings, strategies as st
 from tests.security.sizes import size
 from tests.support.guarded_runs import bash, call, edit, nudges, patch, read, run_guarded
-
 
 
 async def run_verified(model, *, most=1):

@@ -1,6 +1,11 @@
 import contextlib
 import copy
 from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
 from dirge_py.agent_loop import AfterToolCallResult, EditArgs, LoopConfig, StopRun
 from dirge_py.agent_loop.argument_repair import repair_arguments
 from dirge_py.agent_loop.tool_calls import prepare_call
@@ -13,13 +18,21 @@ from dirge_py.types.events import RepairStats, ToolExecutionStart
 from dirge_py.types.messages import TextBlock, ToolCallBlock
 from dirge_py.types.outcomes import Done
 from dirge_py.types.tools import text_result
-from hypothesis import given, settings, strategies as st
 from tests.security.sizes import size
 from tests.support.loop_runs import Tool, run_loop
-from tests.support.tool_arguments import CHECKED, INTEGER, OperationTool, STRICT, STRING, Unsure, asking, by_schema, mended, prepared, shaped
-
-import pytest
-
+from tests.support.tool_arguments import (
+    CHECKED,
+    INTEGER,
+    STRICT,
+    STRING,
+    OperationTool,
+    Unsure,
+    asking,
+    by_schema,
+    mended,
+    prepared,
+    shaped,
+)
 
 LIST = {"type": "array", "items": STRING}
 EDIT = shaped(["path"], path=STRING, line=INTEGER)
