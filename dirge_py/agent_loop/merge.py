@@ -11,6 +11,7 @@ from dirge_py.agent_loop.tool_calls import with_arguments, withheld_result
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.errors import DirgeError, ProviderError
 from dirge_py.types.events import SystemNotice
+from dirge_py.types.history import GrowingHistory
 from dirge_py.types.hooks import (
     HOOK_NAMES,
     AfterToolCallResult,
@@ -360,17 +361,12 @@ class HistoryConverter:
     """`default_convert_to_llm` for a growing history: converted messages are cached."""
 
     def __init__(self) -> None:
-        self._seen: tuple[Message, ...] = ()
-        self._converted: list[Message] = []
+        self._history = GrowingHistory()
 
     def convert(self, messages: Sequence[Message]) -> Sequence[Message]:
-        current = tuple(messages)
-        known = len(self._seen)
-        if current[:known] != self._seen:
-            known, self._converted = 0, []
-        self._converted += default_convert_to_llm(current[known:])
-        self._seen = current
-        return tuple(self._converted)
+        new = self._history.new(messages)
+        self._history.add(new, default_convert_to_llm(new))
+        return tuple(self._history.made)
 
 
 def _as_guidance(message: Message) -> Message:

@@ -6,6 +6,7 @@ Reminders and cut results change the request only, never the history.
 import asyncio
 import contextlib
 import hashlib
+import operator
 import stat
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
@@ -38,6 +39,7 @@ from dirge_py.types.events import (
     Sink,
 )
 from dirge_py.types.extensions import Summarize
+from dirge_py.types.history import GrowingHistory
 from dirge_py.types.hooks import Context, Hooks, StopRun, TurnInfo
 from dirge_py.types.messages import (
     AssistantMessage,
@@ -63,29 +65,24 @@ class ResultBudget:
     def __init__(self, chars: int = BUDGET_CHARS, *, relay: Relay | None = None) -> None:
         self._chars = chars
         self._relay = relay
-        self._seen: list[Message] = []
-        self._cut: list[Message] = []
-        self._is_changed = False
+        self._history = GrowingHistory()
 
     def apply(self, messages: Sequence[Message]) -> Sequence[Message]:
         """Return the messages, as many as before; the same object when nothing had to be cut."""
-        known = len(self._seen)
-        if list(messages[:known]) != self._seen:
-            self._seen, self._cut, self._is_changed = [], [], False
-            known = 0
-        for position in range(known, len(messages)):
-            if isinstance(messages[position], AssistantMessage):
+        begin = 0
+        new = self._history.new(messages)
+        for position, message in enumerate(new):
+            if isinstance(message, AssistantMessage):
                 # The batch before it is complete, so it is always sent like this from now on.
-                settled = list(messages[len(self._seen) : position])
-                self._seen += settled
-                self._is_changed |= self._cut_batch(settled)
-                self._cut += settled
-        open_batch = list(messages[len(self._seen) :])
-        is_cut = self._cut_batch(open_batch)
-        return (*self._cut, *open_batch) if is_cut or self._is_changed else messages
+                settled = new[begin:position]
+                self._history.add(settled, self._cut_batch(settled))
+                begin = position
+        sent = (*self._history.made, *self._cut_batch(new[begin:]))
+        return messages if all(map(operator.is_, sent, messages)) else sent
 
-    def _cut_batch(self, messages: list[Message]) -> bool:
-        """Cut the results among these messages, in place; return False if they may stay."""
+    def _cut_batch(self, batch: Sequence[Message]) -> Sequence[Message]:
+        """Return the messages with their results cut."""
+        messages = list(batch)
         results = {
             n: each for n, each in enumerate(messages) if isinstance(each, ToolResultMessage)
         }
@@ -96,11 +93,10 @@ class ResultBudget:
             for size, limit in zip(sizes, limits, strict=True)
         ]
         shares = fair_shares(wanted, self._chars)
-        if shares == sizes:
-            return False
-        for at, share in zip(results, shares, strict=True):
-            messages[at] = self._shortened(results[at], share)
-        return True
+        if shares != sizes:
+            for at, share in zip(results, shares, strict=True):
+                messages[at] = self._shortened(results[at], share)
+        return messages
 
     def _shortened(self, result: ToolResultMessage, share: int) -> ToolResultMessage:
         sizes = text_sizes(result)

@@ -36,6 +36,7 @@ from dirge_py.context.tokens import TokenCounter
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.types.events import CompactionKind, ContextCompacted
 from dirge_py.types.extensions import Summarize
+from dirge_py.types.history import GrowingHistory
 from dirge_py.types.messages import (
     AssistantMessage,
     Message,
@@ -200,8 +201,7 @@ class ContextView:
         """The counted and the reported size of the last request with this shape."""
         self._limit_to_prove = 0
         self._is_stuck = False
-        self._seen: list[Message] = []
-        self._shown: list[Message] = []
+        self._history = GrowingHistory()
 
     # -- for every request
 
@@ -349,17 +349,16 @@ class ContextView:
         self._check_history(messages)
         if self.shape == ViewShape():
             return messages if isinstance(messages, tuple) else tuple(messages)
-        known = len(self._seen)
-        if known and list(messages[:known]) == self._seen:
-            self._shown += shown_from(messages, known, self.shape)
+        new = self._history.new(messages)
+        if known := len(self._history.seen):
+            self._history.add(new, shown_from(messages, known, self.shape))
         else:
-            self._shown = shown(messages, self.shape)
-        self._seen = list(messages)
-        return tuple(self._shown)
+            self._history.add(new, shown(messages, self.shape))
+        return tuple(self._history.made)
 
     def _show_as(self, shape: ViewShape) -> None:
         self.shape = shape
-        self._seen, self._shown = [], []
+        self._history = GrowingHistory()
         self._sent_count = 0
         self._measured = None
 

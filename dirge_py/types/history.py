@@ -121,6 +121,26 @@ class _NormalizedTurn:
 _NOTHING = _NormalizedTurn()
 
 
+class GrowingHistory:
+    """The part of a growing history that was handled before, and what was made of it."""
+
+    def __init__(self) -> None:
+        self.seen: list[Message] = []
+        self.made: list[Message] = []
+
+    def new(self, messages: Sequence[Message]) -> Sequence[Message]:
+        """Return the messages after the handled ones; all, if those are not the same any more."""
+        # One comparison in C: messages that are the same object are not looked into.
+        if list(messages[: len(self.seen)]) != self.seen:
+            self.seen, self.made = [], []
+        return messages[len(self.seen) :]
+
+    def add(self, seen: Sequence[Message], made: Sequence[Message]) -> None:
+        """Note what was made of the next messages."""
+        self.seen += seen
+        self.made += made
+
+
 class HistoryNormalizer:
     """Normalizes a growing history as `normalize_history` does; known messages cost nothing.
 
