@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from dirge_py.files import versions
 from dirge_py.permission import recursive_reads
+from dirge_py.permission.ignore_files import IgnoreFiles
 from dirge_py.permission.rules import Effect, Mode
 from tests.permission.conftest import QUIET_GIT, Project, allow, deny
 from tests.security.sizes import count, size
@@ -500,8 +501,8 @@ def test_allowed_search_never_reads_secret_when_really_run(own_project: Project)
     count("searches among rules", tried, 0, f"read a secret unseen ({allowed} ran unasked)")
 
 
-def test_search_of_root_folder_asks_with_a_reason_for_people(project: Project) -> None:
-    decision = project.run("rg hit /")
+@pytest.mark.parametrize("uses_above", [True, False])
+def test_ignore_files_of_search_in_root_folder_are_read(uses_above: bool) -> None:
+    ignore = IgnoreFiles("/", is_named=True, uses_git=True, uses_above=uses_above)
 
-    assert decision.effect == "ask"
-    assert "Error" not in decision.reason
+    assert ignore.verdict("/etc", is_folder=True) is None
