@@ -30,6 +30,7 @@ from dirge_py.context.view import (
 from dirge_py.files.workspace import Workspace
 from dirge_py.lib.text import cut_middle, fair_shares
 from dirge_py.processes.output import OutputStore
+from dirge_py.types.abort import AbortSignal
 from dirge_py.types.events import (
     CompactionStarted,
     ContextCompacted,
@@ -245,7 +246,7 @@ class ContextHooks:
             tools=context.tools,
             window_tokens=self._window_tokens(),
         )
-        prepared = await self._prepared()
+        prepared = await self._prepared(info.signal)
         messages = add_reminders(
             prepared.messages, self._parts.reminders, turn=info.turn, tokens=prepared.tokens
         )
@@ -255,10 +256,10 @@ class ContextHooks:
             return None
         return replace(context, messages=messages)
 
-    async def _prepared(self) -> PreparedContext:
+    async def _prepared(self, signal: AbortSignal) -> PreparedContext:
         if not self._parts.settings.compact:
             return self._view.measured(self._request)
-        prepared = await self._view.prepare(self._request)
+        prepared = await self._view.prepare(self._request, signal)
         if compacted := self._recorded(prepared.compaction):
             self._emit(compacted)
         if prepared.is_stuck:

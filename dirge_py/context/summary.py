@@ -15,6 +15,7 @@ from dirge_py.context.prompt_text import prompt_text
 from dirge_py.context.shape import RestoredFile, ViewShape
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.text import cut_middle
+from dirge_py.types.abort import AbortSignal
 from dirge_py.types.extensions import Summarize
 from dirge_py.types.messages import (
     AssistantMessage,
@@ -239,7 +240,7 @@ class SummaryStrategy:
         shape = replace(folded, standing=self._redact(self._standing()))
         return replace(shape, restored=await self._files(job, shape))
 
-    def write_ahead(self, job: CompactionJob, *, epoch: int) -> None:
+    def write_ahead(self, job: CompactionJob, signal: AbortSignal | None, *, epoch: int) -> None:
         """Begin a summary in the background if the context has grown past a mark."""
         ahead = self._ahead
         if ahead is None or not self.checkpoints.is_due(job.size, job.window):
@@ -250,6 +251,8 @@ class SummaryStrategy:
             return
 
         async def write() -> None:
+            if signal is not None and signal.aborted:
+                return
             if summary := await ahead.write(job, job.shape, cut):
                 ready = SummaryCheckpoint(epoch=epoch, last=cut, summary=summary)
                 self.checkpoints.newest = ready

@@ -34,6 +34,7 @@ from dirge_py.context.shape import (
 from dirge_py.context.summary import OnStart, ReadFile, SummaryStrategy
 from dirge_py.context.tokens import TokenCounter
 from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.types.abort import AbortSignal
 from dirge_py.types.events import CompactionKind, ContextCompacted
 from dirge_py.types.extensions import Summarize
 from dirge_py.types.history import GrowingHistory
@@ -205,8 +206,13 @@ class ContextView:
 
     # -- for every request
 
-    async def prepare(self, request: ContextRequest) -> PreparedContext:
-        """Return the messages to send for this history, shortened first if that is due."""
+    async def prepare(
+        self, request: ContextRequest, signal: AbortSignal | None = None
+    ) -> PreparedContext:
+        """Return the messages to send for this history, shortened first if that is due.
+
+        After an abort of the run whose `signal` this is, no summary is begun in the background.
+        """
         prepared = self.measured(request)
         _, is_measured = self._size(self._sent_count)
         fold_at = self.settings.fold_at
@@ -214,7 +220,7 @@ class ContextView:
         if level is None:
             if self._writes_ahead and is_measured:
                 job = self._job(request, "fold")
-                self._folding.write_ahead(job, epoch=self.compactions)
+                self._folding.write_ahead(job, signal, epoch=self.compactions)
             return prepared
         if level == "forced" and self._is_stuck:
             return replace(prepared, is_stuck=True)

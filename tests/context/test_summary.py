@@ -19,6 +19,7 @@ from dirge_py.context.summary import (
     restore_files,
 )
 from dirge_py.context.view import ContextView
+from dirge_py.types.abort import AbortSignal
 from dirge_py.types.messages import (
     AssistantMessage,
     Message,
@@ -267,6 +268,17 @@ async def test_failed_checkpoint_does_not_affect_later_compaction():
     await prepare_at_shares(one, single_prompt_run(80), 0.65, 0.76)
     assert one.compactions == 1
     assert len(summaries.prompts) == 2
+
+
+async def test_checkpoint_is_not_written_when_its_run_is_aborted_before():
+    summaries, signal = Summaries(), AbortSignal()
+    one = view_with_checkpoints(summaries)
+    await at(one, single_prompt_run(80), 0.65, window_tokens=WINDOW, signal=signal)
+    signal.abort()
+
+    await asyncio.wait(asyncio.all_tasks() - {asyncio.current_task()})
+
+    assert summaries.prompts == []
 
 
 async def test_case_116_hanging_checkpoint_blocks_nothing_and_is_cancelled_on_close():

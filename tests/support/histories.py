@@ -114,7 +114,8 @@ def view(summaries: Summaries | None = None, **more: Any) -> ContextView:
 async def at(view: ContextView, messages: Sequence[Message], share: float, **more: Any) -> Any:
     """Prepare `messages` after the service reported this share of the window."""
     window = more.pop("window_tokens", 10_000)
+    signal = more.pop("signal", None)
     request = ContextRequest(messages=messages, window_tokens=window, **more)
     view.measured(request)
     view.note_usage(int(window * share))
-    return await view.prepare(request)
+    return await view.prepare(request, signal)
