@@ -39,7 +39,7 @@ from dirge_py.ui.session_opener import TuiSessionOpener
 from dirge_py.ui.status import StatusBar, running_shells
 from dirge_py.ui.terminal.app_base import ScreenAction, TerminalApp
 from dirge_py.ui.terminal.clipboard import Clipboard
-from dirge_py.ui.terminal.editor import edit_in_editor
+from dirge_py.ui.terminal.editor import edit_file_text, edit_in_editor
 from dirge_py.ui.terminal.notifications import Notifier
 from dirge_py.ui.theme.styles import DEFAULT_THEME, theme_or_default
 from dirge_py.ui.theme.switcher import ThemeSwitcher, css_variables
@@ -125,7 +125,6 @@ class DirgeApp(TerminalApp):
             on_drawn=self._on_events_drawn,
         )
         self.dialogs = DialogHost(
-            self,
             self.composer,
             self.feed,
             picker=self.picker,
@@ -136,6 +135,7 @@ class DirgeApp(TerminalApp):
                 guard_s=guard_s,
                 clock=self.clock,
             ),
+            edit_file=partial(edit_file_text, self),
             focus_input=self.focus_input,
             on_asking=self._on_asking,
             interrupt=self.controller.interrupt,

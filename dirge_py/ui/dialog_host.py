@@ -1,8 +1,7 @@
 """Shows dialogs above the input one after the other, and moves the focus to them and back."""
 
 import asyncio
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from textual import events
@@ -23,8 +22,6 @@ from dirge_py.ui.panels.choices import LineQuestion, Picker
 from dirge_py.ui.panels.dialog import Answer, Dialog, DialogOptions
 from dirge_py.ui.panels.form import QuestionForm, TrustDialog
 from dirge_py.ui.prompt.composer import Composer
-from dirge_py.ui.terminal.app_base import TerminalApp
-from dirge_py.ui.terminal.editor import edit_file_text
 from dirge_py.ui.transcript.layout import LinePosition
 
 if TYPE_CHECKING:
@@ -44,26 +41,25 @@ _PLACEHOLDER = "A question is open above; text you type goes here."
 class DialogHost:
     """Shows dialogs and pickers one at a time, as the `Asker` of the terminal UI.
 
-    `on_asking` is called before a question is shown and after its answer; `interrupt` stops the run
-    if the answer says so.
+    `edit_file` opens a text in the person's editor. `on_asking` is called before a question is
+    shown and after its answer; `interrupt` stops the run if the answer says so.
     """
 
     def __init__(
         self,
-        app: TerminalApp,
         composer: Composer,
         feed: TranscriptFeed,
         *,
         picker: Picker,
         line_question: LineQuestion,
         options: Callable[[], DialogOptions],
+        edit_file: Callable[[str, str], Awaitable[str | None]],
         focus_input: Callable[[], None],
         on_asking: Callable[[bool], None],
         interrupt: Callable[[], object],
     ) -> None:
-        self._app, self._composer = app, composer
-        self._feed, self._picker = feed, picker
-        self._line_question, self._options = line_question, options
+        self._composer, self._feed, self._picker = composer, feed, picker
+        self._line_question, self._options, self._edit_file = line_question, options, edit_file
         self._focus_input, self._on_asking = focus_input, on_asking
         self._interrupt = interrupt
         self._before: Widget | None = None
@@ -76,7 +72,7 @@ class DialogHost:
         """Return an answer for each request, in order; they share a dialog."""
         if not requests:
             return []
-        return await self._ask(PermissionDialog, requests, partial(edit_file_text, self._app))
+        return await self._ask(PermissionDialog, requests, self._edit_file)
 
     async def question(self, questions: Sequence[Question]) -> Sequence[QuestionAnswer] | None:
         """Return an answer for each question, in order; None if the person cancels."""
@@ -102,28 +98,27 @@ class DialogHost:
             return answer
 
     async def _show_dialog(self, panel: Dialog[Answer]) -> None:
-        app = self._app
-        panel.refit = lambda: self._fit(panel, app.size.height)
+        screen = self._composer.screen
+        panel.refit = lambda: self._fit(panel, screen.size.height)
         panel.give_to_input = self._give_to_input
         # The person may finish a sentence in the input first.
         panel.takes_keyboard = not self._is_writing
-        self._before = app.focused
+        self._before = screen.focused
         self._panel = panel
         self._on_asking(True)
         self._placeholder, self._composer.placeholder = self._composer.placeholder, _PLACEHOLDER
-        app.screen.add_class("asking")
-        await app.mount(panel, before="#queue")
+        screen.add_class("asking")
+        await screen.mount(panel, before="#queue")
         panel.refit()
-        app.call_after_refresh(self._show_plan)
+        screen.call_after_refresh(self._show_plan)
 
     async def _close_dialog(self, panel: Dialog[Answer]) -> None:
-        app = self._app
         self._panel = None
         self._on_asking(False)
-        if not app.is_running:
+        if not self._composer.is_attached:
             return  # The program is ending.
         self._composer.placeholder = self._placeholder
-        app.screen.remove_class("small-asking", "only-asking", "asking")
+        self._composer.screen.remove_class("small-asking", "only-asking", "asking")
         if self._is_about_plan:
             self._is_about_plan = False
             self._feed.transcript.go_to_end()
@@ -133,7 +128,7 @@ class DialogHost:
 
     @property
     def _is_writing(self) -> bool:
-        return self._app.focused is self._composer and self._composer.is_in_use
+        return self._composer.screen.focused is self._composer and self._composer.is_in_use
 
     @property
     def is_asking(self) -> bool:
@@ -143,7 +138,9 @@ class DialogHost:
     def handle_input(self, event: events.Key | events.Paste) -> bool:
         """Pass a key or a paste to the question; return whether it was handled."""
         panel = self._panel
-        return panel is not None and self._app.focused is panel and panel.handle_input(event)
+        if panel is None or self._composer.screen.focused is not panel:
+            return False
+        return panel.handle_input(event)
 
     def focus_dialog(self) -> bool:
         """Give the keyboard to the question; return False if it has it, or there is none."""
@@ -159,19 +156,18 @@ class DialogHost:
         panel = self._panel
         if panel is None or panel.has_keyboard or self._composer.is_in_use:
             return
-        self._app.set_timer(max(self._options()["guard_s"], _SOON_S), self.return_keyboard)
+        self._composer.set_timer(max(self._options()["guard_s"], _SOON_S), self.return_keyboard)
 
     def return_keyboard(self) -> None:
         """Give the keyboard back to the question once the input is empty."""
-        app = self._app
-        if not app.is_running or not app.screen_stack:
+        if not self._composer.is_attached:
             return  # The program is ending.
-        if app.focused is self._composer and not self._composer.is_in_use:
+        if self._composer.screen.focused is self._composer and not self._composer.is_in_use:
             self.focus_dialog()
 
     def _give_to_input(self, text: str) -> None:
         self._composer.type_text(text)
-        self._app.set_focus(self._composer)
+        self._composer.screen.set_focus(self._composer)
         if self._panel is not None:
             self._panel.refit()
 
@@ -185,17 +181,17 @@ class DialogHost:
             page.go_to(LinePosition(row, row.gap))
 
     def _restore_focus(self) -> None:
-        app, before = self._app, self._before
+        screen, before = self._composer.screen, self._before
         if self._is_writing:
             return
-        if before is not self._composer and before in app.screen.focus_chain:
-            app.set_focus(before)
+        if before is not self._composer and before in screen.focus_chain:
+            screen.set_focus(before)
         else:
             self._focus_input()
 
     def fit(self, height: int) -> None:
         """Fit the question to the height of the screen."""
-        for panel in self._app.query(Dialog):
+        for panel in self._composer.screen.query(Dialog):
             self._fit(panel, height)
 
     async def pick(self, title: str, choices: Sequence[Choice], current: str) -> str | None:
@@ -214,5 +210,6 @@ class DialogHost:
         # The input stays visible while the person writes in it.
         is_small = height < _SMALL_HEIGHT and panel.has_keyboard
         taken = panel.fit(max(_LEAST_ROWS, height - (0 if is_small else _ROWS_FOR_OTHERS)))
-        self._app.screen.set_class(is_small, "small-asking")
-        self._app.screen.set_class(taken >= height, "only-asking")
+        screen = self._composer.screen
+        screen.set_class(is_small, "small-asking")
+        screen.set_class(taken >= height, "only-asking")
