@@ -67,7 +67,7 @@ async def test_step_during_run_stops_after_current_turn(project: ScriptedProject
     project.model.will_call("bash", command=WAITING_COMMAND).will_say("All done.")
     async with running_app(project, mode="yolo") as driver:
         await driver.send("go")
-        await driver.begun()
+        await driver.until(lambda: project.model.seen)
         await driver.send("/step now")
         await driver.until(lambda: "can't begin another" in driver.text)
         await driver.send("/step")
