@@ -129,6 +129,15 @@ async def test_d19_edit_of_file_that_is_not_utf8_is_refused(tools, content):
     assert file.read_bytes() == content
 
 
+async def test_edit_that_would_change_nothing_is_refused(tools):
+    tools.put("a", "one\ntwo")
+    await tools.text("read", path="a")
+
+    text = await tools.refusal("edit", path="a", old_text="two\n", new_text="two")
+
+    assert "has new_text there already; nothing was changed" in text
+
+
 async def test_indentation_is_adapted_for_unique_match(tools):
     file = tools.put("a.py", "class A:\n    def f(self):\n        if x:\n            return 1\n")
 

@@ -103,6 +103,8 @@ def _plan_one(content: bytes, edit: TextEdit, *, path: str) -> EditPlan:
     matches = find_text(view, old, new)
     if matches is None:
         raise text_not_found(f"{edit.prefix}old_text was not found in {path}", view, old)
+    if not matches.changes:
+        raise FileError(f"{edit.prefix}{path} has new_text there already; nothing was changed.")
     places, is_exact = matches.starts, matches.strategy == EXACT
     overlaps = is_exact and has_overlap(view, old, places[0])
     if (len(places) > 1 or overlaps) and not (is_exact and edit.replace_all):
