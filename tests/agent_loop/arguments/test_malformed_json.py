@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from dirge_py.agent_loop.tool_calls import parse_arguments
 from dirge_py.lib.lenient_json import read_object, read_value, same_json
 from dirge_py.types.events import RepairStats
-from tests.agent_loop.arguments.json_slips import CUT_OFF, READABLE, UNCLEAR
+from tests.agent_loop.arguments.malformed_json import CUT_OFF, READABLE, UNCLEAR
 from tests.security.sizes import size
 from tests.support.loop_runs import run_loop
 from tests.support.tool_arguments import (
