@@ -12,7 +12,7 @@ from pathlib import Path
 
 from dirge_py.session.journal import read_journal
 from dirge_py.session.segments import Scan
-from tests.crash.script import FILLER, LINES, PATCHED, TURNS, CrashService
+from tests.crash.crash_service import FILLER, LINES, PATCHED, TURNS, CrashService
 from tests.security.sizes import ASKED, IS_WHOLE, count, size
 from tests.support.forked_process import Piped
 from tests.support.product import Product, finish

@@ -16,7 +16,7 @@ from dirge_py.types.messages import (
     user_text,
 )
 from dirge_py.types.outcomes import Done
-from tests.crash.power import Disk
+from tests.crash.simulated_disk import Disk
 from tests.security.sizes import count, size
 from tests.support.history_faults import faults
 
