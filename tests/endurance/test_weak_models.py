@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.endurance.faults import weak_models
-from tests.endurance.player import Played, Player, table
+from tests.endurance.script_player import Played, Player, table
+from tests.endurance.weak_models import weak_models
 
 SAMPLE, ALL = 200, 1500
 LEAST_REPAIRED = 0.95

@@ -19,7 +19,7 @@ from dirge_py.types.llm import LlmContext, StreamEvent, StreamOptions
 from dirge_py.types.messages import Message, ToolResultMessage, UserMessage
 from dirge_py.types.outcomes import Done, MaxTurns, Outcome
 from dirge_py.types.tools import ToolCall
-from tests.endurance.faults import FILES, WeakModel
+from tests.endurance.weak_models import FILES, WeakModel
 from tests.support.project import ScriptedProject
 
 CAP = 60
