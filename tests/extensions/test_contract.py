@@ -12,14 +12,14 @@ from dirge_py.sdk.extensions import EXTENSIONS, ExtensionEntry
 from dirge_py.testing import ScriptedModel
 from dirge_py.types.errors import LoopError
 from dirge_py.types.messages import ToolResultMessage
-from tests.extensions import throwaway
-from tests.extensions.throwaway import Ping
+from tests.extensions import ping_extension
+from tests.extensions.ping_extension import Ping
 from tests.support.fake_service import ModelReply
 from tests.support.product import Product
 from tests.support.project import ScriptedProject
 from tests.support.terminal import Terminal
 
-LINE = ExtensionEntry("ping", "tests.extensions.throwaway", lambda config: True)
+LINE = ExtensionEntry("ping", "tests.extensions.ping_extension", lambda config: True)
 
 
 @pytest.fixture(autouse=True)
@@ -28,7 +28,7 @@ def listed() -> Iterator[None]:
     EXTENSIONS.append(LINE)
     yield
     EXTENSIONS.remove(LINE)
-    throwaway.MADE.clear()
+    ping_extension.MADE.clear()
 
 
 async def test_extension_works_in_an_sdk_agent() -> None:
@@ -39,7 +39,7 @@ async def test_extension_works_in_an_sdk_agent() -> None:
     assert [block.text for block in result.content] == ["pong", "hooked"]
     assert "Answer every ping." in model.seen[0].system_prompt
     assert model.seen[0].system_prompt.endswith("Ping was here.")
-    log = throwaway.MADE[-1].log
+    log = ping_extension.MADE[-1].log
     wrapped = {"around model", "around summary", "around ping"}
     assert {"started", "agent_end", *wrapped} <= {*log}
     assert log.index("run added 4") < log.index("agent_end")
@@ -69,14 +69,14 @@ def test_extension_works_in_print_mode(product: Product) -> None:
     refused = product.run("-p", "pong")
     assert refused.exit_code != 0 and "no pong, please" in refused.stderr
     assert (product.state_dir / "extensions" / "ping" / "started").exists()
-    assert throwaway.MADE[-1].log[-1] == "closed"
+    assert ping_extension.MADE[-1].log[-1] == "closed"
 
 
 PROGRAM = """
 import sys
 from dirge_py.cli.main import run
 from dirge_py.sdk.extensions import EXTENSIONS, ExtensionEntry
-EXTENSIONS.append(ExtensionEntry("ping", "tests.extensions.throwaway", lambda config: True))
+EXTENSIONS.append(ExtensionEntry("ping", "tests.extensions.ping_extension", lambda config: True))
 sys.exit(run([]))
 """
 
@@ -109,5 +109,5 @@ async def test_fork_gets_only_extensions_allowed_by_their_fork_rule(
 
 
 def test_only_plan_and_listed_extension_are_enabled_without_settings() -> None:
-    assert "tests.extensions.throwaway" in sys.modules
+    assert "tests.extensions.ping_extension" in sys.modules
     assert [entry.name for entry in EXTENSIONS if entry.is_enabled(None)] == ["plan", "ping"]
