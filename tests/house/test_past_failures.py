@@ -82,7 +82,12 @@ def test_failures_left_for_later_name_features_that_do_not_exist(package: str) -
 
 
 @pytest.mark.parametrize(
-    "test", ["house/test_nothing::test_x", "house/test_sizes::test_x", "lib/test_cut::test_a[b]"]
+    "test",
+    [
+        "house/test_nothing::test_x",
+        "house/test_sizes::test_x",
+        "lib/test_text_truncation::test_a[b]",
+    ],
 )
 def test_missing_test_of_a_failure_is_noticed(test: str) -> None:
     assert not is_collected(test)
