@@ -1,6 +1,6 @@
-"""Random stories: runs, requests and journal stay consistent.
+"""Random scenarios: runs, requests and journal stay consistent.
 
-`INVARIANT_EXAMPLES=2000` tries that many stories instead of a few.
+`INVARIANT_EXAMPLES=2000` tries that many scenarios instead of a few.
 """
 
 import asyncio
@@ -16,8 +16,8 @@ from dirge_py.testing import assert_balanced, assert_event_grammar
 from dirge_py.types.events import MessageEnd, RetryNotice, ToolExecutionEnd
 from dirge_py.types.messages import AssistantMessage, ToolResultMessage, UserMessage
 from dirge_py.types.outcomes import AwaitingConfirmation
-from tests.invariants.stories import Story, stories
-from tests.invariants.story_runner import ObservedRun, StoryRunner
+from tests.invariants.scenario_runner import ObservedRun, ScenarioRunner
+from tests.invariants.scenarios import Scenario, scenarios
 from tests.support.history_faults import faults
 
 EXAMPLES = int(os.environ.get("INVARIANT_EXAMPLES", "25"))
@@ -26,11 +26,11 @@ SLOW_S = 5.0
 """Far more than the end of an aborted run takes, on a machine that is busy with other things."""
 
 
-def played(story: Story) -> StoryRunner:
+def played(scenario: Scenario) -> ScenarioRunner:
     with tempfile.TemporaryDirectory() as folder:
-        stage = StoryRunner(story, Path(folder))
-        asyncio.run(stage.play())
-    return stage
+        runner = ScenarioRunner(scenario, Path(folder))
+        asyncio.run(runner.play())
+    return runner
 
 
 @settings(
@@ -38,18 +38,18 @@ def played(story: Story) -> StoryRunner:
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
-@given(stories)
-def test_random_conversations_keep_the_invariants(story: Story) -> None:
-    check(played(story))
+@given(scenarios)
+def test_random_conversations_keep_the_invariants(scenario: Scenario) -> None:
+    check(played(scenario))
 
 
-def check(stage: StoryRunner) -> None:
-    for seen in stage.seen:
+def check(runner: ScenarioRunner) -> None:
+    for seen in runner.seen:
         a_run_has_its_form(seen)
-        limits_hold(seen, stage.config)
-    requests_are_valid(stage)
-    nothing_typed_is_lost(stage)
-    the_journal_agrees(stage)
+        limits_hold(seen, runner.config)
+    requests_are_valid(runner)
+    nothing_typed_is_lost(runner)
+    the_journal_agrees(runner)
 
 
 def a_run_has_its_form(seen: ObservedRun) -> None:
@@ -80,29 +80,29 @@ def limits_hold(seen: ObservedRun, config: Config) -> None:
     assert len(ran) <= (config.limits.tool_calls or len(ran))
 
 
-def requests_are_valid(stage: StoryRunner) -> None:
-    assert stage.late_calls == []
-    for context in stage.sent:
+def requests_are_valid(runner: ScenarioRunner) -> None:
+    assert runner.late_calls == []
+    for context in runner.sent:
         assert faults(context.messages) == []
 
 
-def nothing_typed_is_lost(stage: StoryRunner) -> None:
+def nothing_typed_is_lost(runner: ScenarioRunner) -> None:
     recorded = [
         event.message.text
-        for seen in stage.seen
+        for seen in runner.seen
         for event in seen.events
         if isinstance(event, MessageEnd) and isinstance(event.message, UserMessage)
     ]
-    queued = [item.message.text for item in stage.conversation.queued()]
-    places = Counter([*recorded, *queued, *stage.unsent])
-    assert {text: places[text] for text in stage.typed} == dict.fromkeys(stage.typed, 1)
+    queued = [item.message.text for item in runner.conversation.queued()]
+    places = Counter([*recorded, *queued, *runner.unsent])
+    assert {text: places[text] for text in runner.typed} == dict.fromkeys(runner.typed, 1)
 
 
-def the_journal_agrees(stage: StoryRunner) -> None:
-    then, now, records = stage.conversation, stage.again, stage.records
+def the_journal_agrees(runner: ScenarioRunner) -> None:
+    then, now, records = runner.conversation, runner.again, runner.records
     assert_balanced(then.messages, open_calls_allowed=True)
     assert list(now.messages) == list(then.messages)
-    assert stage.shown_after == stage.shown_before
+    assert runner.shown_after == runner.shown_before
     assert now.usage == then.usage == records.usage
     assert now.cost_usd == then.cost_usd
-    assert records.turns == sum(seen.run.turns for seen in stage.seen)
+    assert records.turns == sum(seen.run.turns for seen in runner.seen)

@@ -1,4 +1,4 @@
-"""Plays a story on a conversation that the SDK builds, and records what it observes."""
+"""Plays a scenario on a conversation that the SDK builds, and records what it observes."""
 
 import asyncio
 import contextlib
@@ -39,7 +39,7 @@ from dirge_py.types.outcomes import (
     Outcome,
 )
 from dirge_py.types.questions import PermissionAnswer
-from tests.invariants.stories import HOOKS, Story
+from tests.invariants.scenarios import HOOKS, Scenario
 from tests.support.project import ScriptedProject
 
 BETWEEN_RUNS = (SystemNotice, UsageReported, CompactionStarted, ContextCompacted)
@@ -47,10 +47,10 @@ PATIENCE_S = 20.0
 _CLINGS_S = 0.1
 
 _PLUGIN = """\
-from tests.invariants.story_runner import StoryRunner
+from tests.invariants.scenario_runner import ScenarioRunner
 
 def register(dirge):
-    StoryRunner.current.register(dirge)
+    ScenarioRunner.current.register(dirge)
 """
 
 
@@ -81,13 +81,13 @@ class ObservedRun:
         return self.ended_at - self.aborted_at
 
 
-class StoryRunner:
-    """Plays one story in its own folder; its attributes hold what it observed."""
+class ScenarioRunner:
+    """Plays one scenario in its own folder; its attributes hold what it observed."""
 
-    current: "StoryRunner"
+    current: "ScenarioRunner"
 
-    def __init__(self, story: Story, base: Path) -> None:
-        self.story = copy.deepcopy(story)
+    def __init__(self, scenario: Scenario, base: Path) -> None:
+        self.scenario = copy.deepcopy(scenario)
         self.seen: list[ObservedRun] = []
         self.sent: list[LlmContext] = []
         self.late_calls: list[str] = []
@@ -96,10 +96,10 @@ class StoryRunner:
         self.shown_before: Sequence[Any] = ()
         self.shown_after: Sequence[Any] = ()
         self.records = LoadedSession()
-        self._script = Script([*self.story.replies, *[Reply(text="end")] * 60])
+        self._script = Script([*self.scenario.replies, *[Reply(text="end")] * 60])
         self._views: list[ContextHooks] = []
         self.project = ScriptedProject(base)
-        self.project.configure(self.story.config)
+        self.project.configure(self.scenario.config)
         self.config = load(environment=self.project._environment)
         self.project.model = self  # type: ignore[assignment]
         self.project.user = self  # type: ignore[assignment]
@@ -108,7 +108,7 @@ class StoryRunner:
         (plugins / "mischief.py").write_text(_PLUGIN)
         (self.project.folder / "a.py").write_text("x = 1\n")
         (self.project.folder / "long.txt").write_text("a long line of words\n" * 300)
-        StoryRunner.current = self
+        ScenarioRunner.current = self
 
     # -- the play
 
@@ -147,10 +147,10 @@ class StoryRunner:
         self._is_single = False
         self.conversation.subscribe(self._hear)
         self.conversation.subscribe(_break)
-        while self.story.prompts and not self.conversation._is_closed:
-            prompt = self.story.prompts.pop()
+        while self.scenario.prompts and not self.conversation._is_closed:
+            prompt = self.scenario.prompts.pop()
             self.typed.append(prompt)
-            way = self.story.ways.pop() if self.story.ways else ""
+            way = self.scenario.ways.pop() if self.scenario.ways else ""
             if way == "compact":
                 await self.conversation.compact()
             self._is_single = way == "single"
@@ -179,8 +179,8 @@ class StoryRunner:
         match self.seen[-1].outcome:
             case NeedsMoreTurns():
                 decisions = []
-            case AwaitingConfirmation() if self.story.goes_on:
-                how = self.story.goes_on.pop()
+            case AwaitingConfirmation() if self.scenario.goes_on:
+                how = self.scenario.goes_on.pop()
                 waiting = open_calls(self.conversation.messages)
                 if how == "prompt" or waiting is None:
                     return False
@@ -212,12 +212,12 @@ class StoryRunner:
             return
         seen.events.append(event)
         count = sum(len(each.events) for each in self.seen)
-        if self.story.typed and count % 5 == 0:
-            kind, text = self.story.typed.pop()
+        if self.scenario.typed and count % 5 == 0:
+            kind, text = self.scenario.typed.pop()
             self.typed.append(text)
             getattr(self.conversation, kind)(text)
-        if count == self.story.ends_at:
-            match self.story.ends_by:
+        if count == self.scenario.ends_at:
+            match self.scenario.ends_by:
                 case "abort":
                     seen.run.abort()
                 case "interject":
@@ -238,7 +238,7 @@ class StoryRunner:
         if run is not None and run.signal.aborted:
             self.late_calls.append(options.model)
         role = options.model.partition("/")[2]
-        said = {"critic": self.story.judgements, "summary": self.story.summaries}.get(role)
+        said = {"critic": self.scenario.judgements, "summary": self.scenario.summaries}.get(role)
         if said is None:
             self.sent.append(context)
             self.seen[-1].requests += 1
@@ -252,7 +252,7 @@ class StoryRunner:
             yield event
 
     async def permission(self, requests: Sequence[Any]) -> Sequence[PermissionAnswer]:
-        answer = self.story.answers.pop() if self.story.answers else None
+        answer = self.scenario.answers.pop() if self.scenario.answers else None
         if answer == "raise":
             raise RuntimeError("nobody is there")
         if answer == "hang":
@@ -274,10 +274,10 @@ class StoryRunner:
     def _hook(self, name: str) -> Any:
         async def hook(*given: Any) -> Any:
             await asyncio.sleep(0)
-            left = self.story.hooks.get(name)
+            left = self.scenario.hooks.get(name)
             deed = left.pop() if left else ""
-            if not deed and name == "before_tool_call" and self.story.before:
-                return self.story.before.pop()
+            if not deed and name == "before_tool_call" and self.scenario.before:
+                return self.scenario.before.pop()
             return await self._do(deed, name, given)
 
         return hook
@@ -319,7 +319,7 @@ class StoryRunner:
                 await asyncio.wait_for(asyncio.Event().wait(), left)
 
     def register(self, dirge: Any) -> None:
-        for point, left in self.story.plugin.items():
+        for point, left in self.scenario.plugin.items():
             if point == "around_tool":
                 dirge.around_tool(self._around(left))
             else:

@@ -1,4 +1,4 @@
-"""Failures that random stories found, each as its shortest example."""
+"""Failures that random scenarios found, each as its shortest example."""
 
 import asyncio
 

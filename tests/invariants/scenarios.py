@@ -1,4 +1,4 @@
-"""Random stories: what a model, a user, a plugin or a judge does to a conversation."""
+"""Random scenarios: what a model, a user, a plugin or a judge does to a conversation."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -80,7 +80,7 @@ ANSWERS = (
 
 
 @dataclass
-class Story:
+class Scenario:
     """Everything that will happen; each list is consumed from its end.
 
     `prompts` are the runs. `typed` comes in while they go on, at every so many events; `ends_at` is
@@ -205,8 +205,8 @@ configurations = st.builds(
     turns=st.sampled_from([2, 6, 30]),
     bits=st.integers(0, 31),
 )
-stories = st.builds(
-    Story,
+scenarios = st.builds(
+    Scenario,
     config=configurations,
     prompts=st.lists(_texts, min_size=1, max_size=3),
     replies=st.lists(
