@@ -8,8 +8,8 @@ import pytest
 
 from dirge_py.permission.git.files import ACTING_SETTINGS
 from tests.permission.conftest import Project
-from tests.permission.test_git_acting_settings import SECRET, Hostile
 from tests.permission.test_git_config import HOSTILE, marker
+from tests.permission.test_git_program_settings import SECRET, Hostile
 from tests.security.sizes import ASKED, count
 from tests.support.authorizer_driver import AuthorizerDriver
 
