@@ -11,7 +11,7 @@ import pytest
 from dirge_py.processes.environment import EnvironmentPolicy
 from dirge_py.processes.runner import Runner
 from dirge_py.types.abort import AbortSignal
-from tests.processes.test_nothing_is_left import pids_in, until
+from tests.processes.test_process_cleanup import pids_in, until
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs a subreaper")
 

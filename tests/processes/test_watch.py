@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dirge_py.processes.watch import WatchSettings, question_at_end, repeated_question
-from tests.processes.test_nothing_is_left import until
+from tests.processes.test_process_cleanup import until
 
 QUESTIONS = [
     "Password: ",

@@ -9,7 +9,7 @@ import pytest
 from dirge_py.processes.runner import MAX_KEPT, MAX_RUNNING, Shell, Shells, ended_notice
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.errors import ProcessError
-from tests.processes.test_nothing_is_left import pids_in, until
+from tests.processes.test_process_cleanup import pids_in, until
 
 FOREVER = "echo $$ >> pids; while :; do sleep 0.05; done"
 
