@@ -20,7 +20,7 @@ from tests.security.sizes import count
 from tests.support.requirements import lacking
 
 HERE = Path(__file__).parent
-IN_A_SANDBOX = str(HERE / "in_a_sandbox.py")
+IN_A_SANDBOX = str(HERE / "run_in_sandbox.py")
 SECRET = "canary-8f2b61"
 KINDS = ["bubblewrap", "landlock"]
 
@@ -179,7 +179,7 @@ def contents(folder: Path) -> dict[str, bytes]:
     }
 
 
-WAYS = (HERE / "escapes.py").read_text()
+WAYS = (HERE / "sandbox_escapes.py").read_text()
 """As text: its file may lie where the sandbox shows nothing."""
 
 

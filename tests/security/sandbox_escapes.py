@@ -1,4 +1,4 @@
-"""Ways out of a sandbox, run inside it: `python -I -S escapes.py TARGETS`, TARGETS JSON.
+"""Ways out of a sandbox, run inside it: `python -I -S sandbox_escapes.py TARGETS`, TARGETS JSON.
 
 Prints one JSON object: for every attempt whether it got through; with `only` in TARGETS for those.
 Imports nothing of ours.

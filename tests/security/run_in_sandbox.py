@@ -1,6 +1,6 @@
 """Runs a command in a sandbox, as a separate program so that another user can.
 
-`python in_a_sandbox.py PROFILE KIND COMMAND…`: PROFILE is JSON for `SandboxProfile`. Its
+`python run_in_sandbox.py PROFILE KIND COMMAND…`: PROFILE is JSON for `SandboxProfile`. Its
 environment is what the command gets. Exit code 99: there is no such sandbox here; stderr says why.
 """
 
