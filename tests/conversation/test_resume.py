@@ -8,8 +8,8 @@ from dirge_py.types.hooks import CallDecision
 from dirge_py.types.messages import ToolResultMessage, Usage
 from dirge_py.types.outcomes import AwaitingConfirmation, Done
 from dirge_py.types.questions import PermissionAnswer
-from tests.support.cut_journal import cut_behind
 from tests.support.project import ScriptedProject
+from tests.support.truncated_journal import cut_behind
 
 
 async def test_usage_and_cost_are_summed_over_the_whole_session(project: ScriptedProject) -> None:

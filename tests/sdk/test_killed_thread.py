@@ -11,7 +11,7 @@ from dirge_py.testing import ScriptedModel
 from dirge_py.types.outcomes import Done, NeedsMoreTurns
 from tests.support import agent_tools
 from tests.support.agent_tools import TOOLS, results
-from tests.support.cut_journal import cut_behind
+from tests.support.truncated_journal import cut_behind
 
 CALLS = [("echo", {"text": "hi"}), ("deploy", {"target": "one"})]
 

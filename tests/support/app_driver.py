@@ -18,14 +18,14 @@ from dirge_py.ui.app import DirgeApp
 from dirge_py.ui.options import UiOptions
 from dirge_py.ui.panels.dialog import Dialog
 from dirge_py.ui.panels.permission import PermissionDialog
-from tests.support import style_sheets
-from tests.support.drawn_lines import line_texts
+from tests.support import style_sheet_cache
+from tests.support.fast_pilot import FastPilot, draw_late
 from tests.support.project import ScriptedProject
-from tests.support.quick_pilot import QuickPilot, draw_late
+from tests.support.rendered_lines import line_texts
 
 _MOST_LOOKS = 1000
 
-style_sheets.share()
+style_sheet_cache.share()
 draw_late()
 
 WAITING_COMMAND = "echo cc a.c; until test -e go; do sleep 0.01; done; echo built"
@@ -35,7 +35,7 @@ WAITING_COMMAND = "echo cc a.c; until test -e go; do sleep 0.01; done; echo buil
 class AppDriver:
     """An app under test, and the conversations it has opened."""
 
-    pilot: QuickPilot
+    pilot: FastPilot
     asker: Asker
 
     def __init__(
@@ -193,7 +193,7 @@ async def running_app(
     for _ in range(3):
         project.model.will_say("Nothing more to do.")
     async with app.app.run_test(size=size):
-        app.pilot = QuickPilot(app.app)
+        app.pilot = FastPilot(app.app)
         if opens:
             await app.begun()
         yield app

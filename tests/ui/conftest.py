@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import entry_points
+from tests.support import entry_point_cache
 from tests.support.project import ScriptedProject
 
-entry_points.share()
+entry_point_cache.share()
 
 
 @pytest.fixture

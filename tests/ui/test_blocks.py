@@ -38,7 +38,7 @@ from dirge_py.ui.theme.styles import load_theme, styles_for
 from dirge_py.ui.transcript.images import image_size
 from dirge_py.ui.transcript.markdown import paint_markdown
 from dirge_py.ui.transcript.renderer import TranscriptRenderer
-from tests.support.drawn_lines import line_at
+from tests.support.rendered_lines import line_at
 from tests.ui.test_transcript import Page
 
 STYLES = styles_for(load_theme("dark"))

@@ -17,7 +17,7 @@ from dirge_py.ui.transcript.diff import (
 )
 from dirge_py.ui.transcript.renderer import TranscriptRenderer
 from dirge_py.ui.transcript.tool_block import ToolBlock
-from tests.support.drawn_lines import paint_diff
+from tests.support.rendered_lines import paint_diff
 from tests.ui.test_transcript import Page
 
 STYLES = styles_for(load_theme("dark"))

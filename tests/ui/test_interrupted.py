@@ -7,8 +7,8 @@ import pytest
 
 from dirge_py.types.questions import PermissionAnswer
 from tests.support.app_driver import AppDriver, running_app
-from tests.support.cut_journal import cut_behind
 from tests.support.project import ScriptedProject
+from tests.support.truncated_journal import cut_behind
 
 COUNTED = "echo ran >> ran.txt"
 NOTHING = "Not continued. /continue asks again; a prompt starts without it."

@@ -15,7 +15,7 @@ from dirge_py.types.questions import Question, QuestionOption
 from dirge_py.ui import session_opener
 from dirge_py.ui.transcript import tool_block
 from tests.support.app_driver import AppDriver, running_app
-from tests.support.exclusive_worker import ExclusiveWorker
+from tests.support.exclusive_owner import ExclusiveOwner
 from tests.support.project import ScriptedProject
 from tests.ui.test_form import pose, posed
 from tests.ui.test_pictures import SIZES, still
@@ -131,7 +131,7 @@ async def test_plan_screens_match_snapshots(
     differing = []
     async with running_app(project, size=SIZES[0], clock=lambda: 0.0, prepare=still) as driver:
         driver.app.transcript.clear()
-        driver.conversation.exclusive_owner = ExclusiveWorker()
+        driver.conversation.exclusive_owner = ExclusiveOwner()
         for name, act in STATES.items():
             await act(driver)
             for width, height in SIZES[::-1]:

@@ -7,8 +7,8 @@ from dirge_py.ui.options import UiSettings
 from dirge_py.ui.transcript.blocks import UserBlock
 from dirge_py.ui.transcript.tool_block import ToolBlock
 from tests.support.app_driver import AppDriver, running_app
-from tests.support.drawn_lines import line_texts
 from tests.support.project import ScriptedProject
+from tests.support.rendered_lines import line_texts
 
 DIFF = "\n".join(
     ["--- a.py", "+++ a.py"]

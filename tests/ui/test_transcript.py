@@ -19,7 +19,7 @@ from dirge_py.ui.transcript.markdown import paint_markdown
 from dirge_py.ui.transcript.prose import MarkdownStream
 from dirge_py.ui.transcript.renderer import TranscriptRenderer
 from dirge_py.ui.transcript.tool_block import ToolBlock
-from tests.support.drawn_lines import line_texts, paint_diff
+from tests.support.rendered_lines import line_texts, paint_diff
 
 STYLES = styles_for(load_theme("dark"))
 

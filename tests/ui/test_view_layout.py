@@ -17,7 +17,7 @@ from dirge_py.ui.transcript.positions import TextPosition, line_of, position_at,
 from dirge_py.ui.transcript.prose import MarkdownPiece, ProseBlock
 from dirge_py.ui.transcript.selection import TextSelection
 from dirge_py.ui.transcript.tool_block import ToolBlock
-from tests.support.drawn_lines import line_texts
+from tests.support.rendered_lines import line_texts
 
 STYLES = styles_for(load_theme("dark"))
 FAMILY = "👨‍👩‍👧"

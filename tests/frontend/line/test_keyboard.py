@@ -3,9 +3,9 @@
 import pytest
 
 from tests.support.app_driver import WAITING_COMMAND
-from tests.support.cut_journal import cut_behind
 from tests.support.line_driver import Keyboard, LineDriver, keyboard
 from tests.support.project import ScriptedProject
+from tests.support.truncated_journal import cut_behind
 
 
 def long_command(project: ScriptedProject) -> LineDriver:

@@ -20,7 +20,7 @@ _LIMIT_S = 1.0
 _render: Callable[..., Any] = Compositor.render_update
 
 
-class QuickPilot(Pilot[int]):
+class FastPilot(Pilot[int]):
     """A pilot whose methods return when all resulting messages are handled and drawn."""
 
     async def press(self, *keys: str) -> None:
