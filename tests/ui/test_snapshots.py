@@ -14,9 +14,9 @@ from dirge_py.types.tools import Preview, text_result
 from dirge_py.ui.transcript import tool_block
 from tests.support.app_driver import AppDriver
 from tests.support.project import ScriptedProject
-from tests.ui.test_form import BASE, SEVERAL, pose
 from tests.ui.test_hunk_view import GONE, X
 from tests.ui.test_hunk_view import request as change_of
+from tests.ui.test_question_form import BASE, SEVERAL, pose
 from tests.ui.test_transcript import SAMPLE
 from tests.ui.test_trust_dialog import ask as ask_for_trust
 

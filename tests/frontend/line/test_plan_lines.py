@@ -13,7 +13,7 @@ from dirge_py.types.events import (
 from dirge_py.types.tools import text_result
 from tests.support.line_driver import LineDriver, play
 from tests.support.project import ScriptedProject
-from tests.ui.test_plan_on_screen import plans
+from tests.ui.test_plan_in_tui import plans
 
 
 async def test_plan_is_accepted_run_and_printed_again_on_resume(project: ScriptedProject) -> None:

@@ -1,6 +1,6 @@
 """Screens of a plan from exploring to the report, in three sizes.
 
-Update on purpose only: `pytest tests/ui/test_plan_pictures.py --snapshot-update`; look at them.
+Update on purpose only: `pytest tests/ui/test_plan_screens.py --snapshot-update`; look at them.
 """
 
 from collections.abc import Awaitable, Callable
@@ -17,9 +17,9 @@ from dirge_py.ui.transcript import tool_block
 from tests.support.app_driver import AppDriver, running_app
 from tests.support.exclusive_owner import ExclusiveOwner
 from tests.support.project import ScriptedProject
-from tests.ui.test_form import pose, posed
-from tests.ui.test_pictures import SIZES, still
 from tests.ui.test_plan_blocks import CALL, EXPLORED, EXPLORING, ended, forked, started, taken
+from tests.ui.test_question_form import pose, posed
+from tests.ui.test_screens import SIZES, still
 
 SHUT_IN = "read-only: bubblewrap"
 COPY = "a copy, without a network: bubblewrap"

@@ -1,6 +1,6 @@
 """Each state of the screen in three sizes and three themes.
 
-Update on purpose only: `pytest tests/ui/test_pictures.py --snapshot-update`, and look at them.
+Update on purpose only: `pytest tests/ui/test_screens.py --snapshot-update`, and look at them.
 """
 
 import asyncio

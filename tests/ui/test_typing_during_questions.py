@@ -19,11 +19,11 @@ from tests.security.sizes import count, size
 from tests.support.app_driver import AppDriver, running_app
 from tests.support.project import ScriptedProject
 from tests.ui.test_answer_guard import HAND, LETTERS, SLOW, no_answers_in
-from tests.ui.test_form import BASE, SEVERAL, chosen, pose
 from tests.ui.test_hunk_view import X
 from tests.ui.test_hunk_view import request as change
 from tests.ui.test_permission import MAKE, request
-from tests.ui.test_plan_on_screen import plans
+from tests.ui.test_plan_in_tui import plans
+from tests.ui.test_question_form import BASE, SEVERAL, chosen, pose
 from tests.ui.test_trust_dialog import offer
 
 CLOSED = Question(
