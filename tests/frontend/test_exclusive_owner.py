@@ -9,7 +9,7 @@ from dirge_py.providers.scripted import Reply
 from dirge_py.sdk.options import SessionChoice
 from dirge_py.types.events import AgentStart
 from dirge_py.types.outcomes import Cancelled
-from tests.support.exclusive_owner import PROMPT, ExclusiveOwner, RecordingView
+from tests.support.exclusive_owner import PROMPT, RecordingView, ScriptedOwner
 from tests.support.project import ScriptedProject, on_first
 
 
@@ -25,9 +25,9 @@ async def until(holds: Callable[[], object]) -> None:
 @asynccontextmanager
 async def at_work(
     project: ScriptedProject,
-) -> AsyncIterator[tuple[RecordingView, ExclusiveOwner, Conversation]]:
+) -> AsyncIterator[tuple[RecordingView, ScriptedOwner, Conversation]]:
     """`/work` was typed, and its preparation runs."""
-    worker = ExclusiveOwner()
+    worker = ScriptedOwner()
     front = RecordingView(worker.command())
     conversation = project.build(project.user, SessionChoice())
     front.controller.adopt(conversation, lambda event: None)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 PROMPT = "Do the work."
 
 
-class ExclusiveOwner:
+class ScriptedOwner:
     """Prepares until `prepared` is set, runs once, and reviews until `looked` is set.
 
     It leaves once `packed` is set, which it is at first.

@@ -9,7 +9,7 @@ from dirge_py.providers.scripted import Reply
 from dirge_py.types.events import PhaseName, PlanPhase
 from dirge_py.ui.status import plan_words
 from tests.support.app_driver import AppDriver, running_app
-from tests.support.exclusive_owner import ExclusiveOwner
+from tests.support.exclusive_owner import ScriptedOwner
 from tests.support.project import ScriptedProject
 from tests.ui.test_plan_blocks import EXPLORED, EXPLORING, ended, started
 from tests.ui.test_status import Called
@@ -87,9 +87,9 @@ async def test_plan_is_shown_accepted_run_and_restored_on_resume(
         assert "sh check.sh  exit 0" in driver.text
 
 
-async def worked(driver: AppDriver) -> ExclusiveOwner:
+async def worked(driver: AppDriver) -> ScriptedOwner:
     """An owner has the conversation exclusively, while it explores."""
-    worker = ExclusiveOwner()
+    worker = ScriptedOwner()
     driver.app.front.commands.add(worker.command())
     await driver.send("/work")
     await driver.until(lambda: driver.conversation.exclusive_owner)

@@ -15,7 +15,7 @@ from dirge_py.types.questions import Question, QuestionOption
 from dirge_py.ui import session_opener
 from dirge_py.ui.transcript import tool_block
 from tests.support.app_driver import AppDriver, running_app
-from tests.support.exclusive_owner import ExclusiveOwner
+from tests.support.exclusive_owner import ScriptedOwner
 from tests.support.project import ScriptedProject
 from tests.ui.test_plan_blocks import CALL, EXPLORED, EXPLORING, ended, forked, started, taken
 from tests.ui.test_question_form import pose, posed
@@ -131,7 +131,7 @@ async def test_plan_screens_match_snapshots(
     differing = []
     async with running_app(project, size=SIZES[0], clock=lambda: 0.0, prepare=still) as driver:
         driver.app.transcript.clear()
-        driver.conversation.exclusive_owner = ExclusiveOwner()
+        driver.conversation.exclusive_owner = ScriptedOwner()
         for name, act in STATES.items():
             await act(driver)
             for width, height in SIZES[::-1]:
