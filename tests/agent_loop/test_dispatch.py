@@ -31,11 +31,13 @@ def asking(*calls):
 @pytest.mark.parametrize(
     ("name", "arguments", "outcome", "words"),
     [
-        pytest.param("raed", {}, "unknown_tool", "`read`", id="25-26 a slip"),
-        pytest.param("search_filesystem", {}, "unknown_tool", "There are: read", id="26 no slip"),
+        pytest.param("raed", {}, "unknown_tool", "`read`", id="25-26 similar tool name"),
+        pytest.param(
+            "search_filesystem", {}, "unknown_tool", "There are: read", id="26 unknown tool name"
+        ),
         pytest.param("read", {"path": 1}, "invalid", "path: a string", id="89 invalid"),
         pytest.param("read", '{"path": tru', "invalid", "cut off", id="truncated"),
-        pytest.param("read", "[1]", "invalid", "JSON object", id="no object"),
+        pytest.param("read", "[1]", "invalid", "JSON object", id="not an object"),
     ],
 )
 async def test_invalid_calls_get_an_error_result(name, arguments, outcome, words):
@@ -294,7 +296,7 @@ async def test_failing_interceptor_prevents_the_tool_from_running():
 
 
 @pytest.mark.parametrize("mode", ["parallel", "sequential"])
-@pytest.mark.parametrize("body", [forever, stubborn], ids=["cooperative", "swallows"])
+@pytest.mark.parametrize("body", [forever, stubborn], ids=["stops on cancel", "ignores cancel"])
 async def test_abort_gives_every_call_a_result_within_the_grace_period(body, mode):
     signal, at = AbortSignal(), []
 

@@ -124,7 +124,7 @@ async def test_trailing_custom_message_can_be_converted():
         (ToolCallDelta(key="1", id="1", name="echo", arguments='{"path": "/"'),),
         (ToolCallDelta(key="1", id="1", name="echo", arguments="{}"), ToolCallEnd(key="1")),
     ],
-    ids=["nothing", "text", "half a call", "a call"],
+    ids=["nothing", "text", "incomplete call", "complete call"],
 )
 async def test_d16_stream_that_ends_without_done_is_an_error_and_runs_no_call(events):
     tool = Tool()

@@ -25,7 +25,7 @@ SYNTAXES = {
         "<function_calls>\n<invoke>\n<tool_name>read</tool_name>\n<parameters>\n<path>a.py</path>\n"
         "</parameters>\n</invoke>\n</function_calls>"
     ),
-    "tag of the tool": "<read>\n<path>a.py</path>\n</read>",
+    "tool name as tag": "<read>\n<path>a.py</path>\n</read>",
     "tool use": '<tool_use>\n<name>read</name>\n<input>{"path": "a.py"}</input>\n</tool_use>',
     "tool call with arguments": (
         "<tool_call>\n<name>read</name>\n<arguments>\n<path>a.py</path>\n</arguments>\n</tool_call>"
@@ -38,7 +38,7 @@ SYNTAXES = {
     "hermes": f"<tool_call>\n{JSON}\n</tool_call>",
     "hermes without an end": f"<tool_call>\n{JSON}",
     "hermes with bad json": '<tool_call>\n{"name": "read", "arguments": {path: a}}\n</tool_call>',
-    "hermes cut off": '<tool_call>\n{"name": "read", "arguments": {"path": "a',
+    "hermes truncated": '<tool_call>\n{"name": "read", "arguments": {"path": "a',
     "hermes indented": f"<tool_call>\n    {JSON}\n</tool_call>",
     "glm": ("<tool_call>read\n<arg_key>path</arg_key>\n<arg_value>a.py</arg_value>\n</tool_call>"),
     "qwen coder": (
@@ -93,7 +93,7 @@ SYNTAXES = {
     ),
     "harmony without tokens": 'commentary to=functions.read json{"path": "a.py"}',
     "json": JSON,
-    "json over lines": json.dumps(json.loads(JSON), indent=4),
+    "json on several lines": json.dumps(json.loads(JSON), indent=4),
     "openai json": json.dumps(
         {"type": "function", "function": {"name": "read", "arguments": '{"path": "a.py"}'}}
     ),
@@ -103,10 +103,10 @@ SYNTAXES = {
     "anthropic json": '{"type": "tool_use", "id": "t1", "name": "read", "input": {"path": "a.py"}}',
     "tool and args": '{"tool": "read", "args": {"path": "a.py"}}',
     "react": '{"action": "read", "action_input": {"path": "a.py"}}',
-    "tag of another agent": "<read_file>\n<path>a.py</path>\n</read_file>",
-    "name of another agent": '{"name": "ReadFile", "arguments": {"path": "a.py"}}',
-    "hermes with slips": f"<tool_call>\n{JSON[:-2]},}}}}\n</tool_call>",
-    "name in a namespace": '{"name": "functions.read", "arguments": {"path": "a.py"}}',
+    "tag of another agent's tool": "<read_file>\n<path>a.py</path>\n</read_file>",
+    "name of another agent's tool": '{"name": "ReadFile", "arguments": {"path": "a.py"}}',
+    "hermes with malformed json": f"<tool_call>\n{JSON[:-2]},}}}}\n</tool_call>",
+    "namespaced name": '{"name": "functions.read", "arguments": {"path": "a.py"}}',
 }
 
 

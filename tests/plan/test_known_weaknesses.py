@@ -182,7 +182,7 @@ async def test_explorer_commands_that_write_are_denied(
         verdict("NEEDS_FIX", missing="x", status="not_verified") + "\n\n" + verdict(),
         verdict(missing=["one more thing"]),
     ],
-    ids=["prose", "two", "missing"],
+    ids=["no verdict", "two verdicts", "missing work"],
 )
 async def test_verdict_that_is_no_plain_done_is_not_verified(
     project: PlanProject, words: str

@@ -41,7 +41,7 @@ def verdict_again(problem: str) -> str:
 PROMPTS: dict[str, Callable[[str], str]] = {
     "explore": explore,
     "plan": lambda text: plan_prompt(text, text),
-    "plan again": lambda text: plan_prompt("r", "f", previous=text, comment=text),
+    "plan revision": lambda text: plan_prompt("r", "f", previous=text, comment=text),
     "implement": lambda text: implement_prompt("r", text),
     "retry": retry,
     "review": lambda text: review(text, text, others=text),

@@ -130,7 +130,14 @@ def is_kind(*words):
         is_kind(".created", ".in_progress"),
         is_kind("output_item", "part", "delta", "text.done", "arguments"),
     ],
-    ids=["pieces", "whole parts", "openings", "whole items", "beginnings", "all but the end"],
+    ids=[
+        "no deltas",
+        "no complete parts",
+        "no added items",
+        "no completed items",
+        "no start events",
+        "only the end",
+    ],
 )
 def test_missing_events_are_filled_in_from_other_events(left_out):
     sent = payloads()

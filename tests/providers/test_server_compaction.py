@@ -181,7 +181,7 @@ async def test_loop_continues_after_paused_turn(
 
 
 PIECES = [
-    pytest.param([block_start(BLOCK)], BLOCK, id="whole"),
+    pytest.param([block_start(BLOCK)], BLOCK, id="complete"),
     pytest.param(
         [
             block_start({"type": "compaction", "content": None}),
@@ -189,7 +189,7 @@ PIECES = [
             block_delta(type="compaction_delta", content="done.", encrypted_content="e=="),
         ],
         {"type": "compaction", "content": "What was done.", "encrypted_content": "e=="},
-        id="in pieces",
+        id="streamed in pieces",
     ),
     pytest.param(
         [
@@ -197,7 +197,7 @@ PIECES = [
             block_delta(type="compaction_delta", content=None, encrypted_content=None),
         ],
         {"type": "compaction", "content": None, "encrypted_content": None},
-        id="that failed",
+        id="failed",
     ),
 ]
 

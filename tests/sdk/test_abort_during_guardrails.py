@@ -60,7 +60,7 @@ async def stopped_at(agent: Agent, began: asyncio.Event, way: str) -> None:
         await waiting
 
 
-@pytest.mark.parametrize("is_slow", [True, False], ids=["cut-short", "tripped"])
+@pytest.mark.parametrize("is_slow", [True, False], ids=["aborted", "tripped"])
 async def test_tool_result_is_neither_stored_nor_sent_before_guardrail_passes_it(
     model: ScriptedModel, tmp_path: Path, is_slow: bool
 ) -> None:

@@ -89,17 +89,17 @@ def test_flood_of_output_uses_bounded_memory_and_keeps_both_ends(tmp_path: Path)
 STUBBORN = {
     "ignores SIGTERM": "trap '' TERM INT HUP; {note}; while :; do sleep 0.05; done",
     "double-forks": "(({note}; exec sleep 100) & ) ; sleep 100; true",
-    "leaves the session": "setsid -f bash -c '{note}; exec sleep 100'; sleep 100; true",
+    "starts its own session": "setsid -f bash -c '{note}; exec sleep 100'; sleep 100; true",
     "clears its environment": "env -i setsid -f bash -c '{note}; exec sleep 100'; sleep 100; true",
-    "stops itself": "{note}; kill -STOP $$",
-    "all of it": 'env -i setsid -f bash -c \'trap "" TERM INT HUP; {note}; '
+    "stops itself (SIGSTOP)": "{note}; kill -STOP $$",
+    "all together": 'env -i setsid -f bash -c \'trap "" TERM INT HUP; {note}; '
     "while :; do sleep 0.05; done'; sleep 100; true",
 }
 LEAVING = {
-    "keeps the pipe": "(exec sleep 100) & {note_of_last}; echo done",
-    "keeps it and ignores SIGTERM": "(trap '' TERM; while :; do sleep 0.05; done) & "
+    "keeps the pipe open": "(exec sleep 100) & {note_of_last}; echo done",
+    "keeps the pipe open and ignores SIGTERM": "(trap '' TERM; while :; do sleep 0.05; done) & "
     "{note_of_last}; echo done",
-    "leaves the session": "setsid -f bash -c '{note}; exec sleep 100'; {ready}; echo done",
+    "starts its own session": "setsid -f bash -c '{note}; exec sleep 100'; {ready}; echo done",
     "clears its environment": "env -i setsid -f bash -c '{note}; exec sleep 100'; {ready}; "
     "echo done",
 }

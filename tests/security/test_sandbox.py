@@ -78,11 +78,11 @@ class Site:
         return result
 
 
-@pytest.fixture(params=["as we are", "as an ordinary user"])
+@pytest.fixture(params=["current user", "unprivileged user"])
 def site(request: pytest.FixtureRequest) -> Iterator[Site]:
     prefix: tuple[str, ...] = ()
     python = sys.executable
-    if request.param == "as an ordinary user":
+    if request.param == "unprivileged user":
         prefix, python = ordinary_user()
     with ExitStack() as stack:
         # Not pytest's: every session that begins closes the way to that one to other users.

@@ -301,13 +301,13 @@ def bomb(megabytes: int) -> Reply:
 
 BOMBS = {
     "zeros": bomb(size(40, 2000)),
-    "just under the ratio": Reply(
+    "just below the ratio limit": Reply(
         body=gzip.compress(b"0" * 4000 + random.Random(1).randbytes(20).hex().encode(), 9),
         chunks=size(8_000, 1_000_000),
         type="text/plain",
         headers={"Content-Encoding": "gzip"},
     ),
-    "not packed": Reply(body=b"x" * 1024 * 1024, chunks=size(40, 2000), type="text/plain"),
+    "uncompressed": Reply(body=b"x" * 1024 * 1024, chunks=size(40, 2000), type="text/plain"),
 }
 
 

@@ -137,7 +137,7 @@ def test_continuation_stays_valid_after_records_without_messages_or_calls():
         (("branch", {}),),
         (("context", {"messages": []}),),
     ],
-    ids=["prompt", "passed over", "the same id again", "branch", "context"],
+    ids=["prompt", "call skipped by a prompt", "reused call id", "branch", "context"],
 )
 def test_continuation_is_stale_after_new_prompt_branch_or_context(later):
     assert "stale" in error_of(paused(*later))
@@ -146,7 +146,7 @@ def test_continuation_is_stale_after_new_prompt_branch_or_context(later):
 @pytest.mark.parametrize(
     "later",
     [(started("b"),), (started("b"), answer("b")), (answer("b"), deferred("c"))],
-    ids=["begun", "answered", "waiting for the next"],
+    ids=["call started", "call answered", "next call waiting"],
 )
 def test_continuation_can_be_used_only_once(later):
     assert "used already: 'bash: make b'" in error_of(paused(*later))

@@ -36,13 +36,13 @@ def price(usage: Any, cost_usd: float | None) -> tuple[str, Any]:
     ids=[
         "side-model-asked",
         "only-side-model-priced",
-        "crashed-before-the-price",
+        "price-missing-after-crash",
         "no-tokens-reported",
         "empty-answer",
-        "asked-again-smaller",
+        "context-length-error",
         "harness-message",
-        "prompt",
-        "rubbish",
+        "prompt-only",
+        "invalid-records",
     ],
 )
 def test_session_spending_counts_tokens_cost_and_turns_from_records(

@@ -70,7 +70,12 @@ async def test_lost_secret_and_syntax_error_are_reported_together(redacting_tool
         (OLD, OLD.replace("DEBUG=0", "DEBUG=1")),
         (OLD, ""),
     ],
-    ids=["no secret there", "the word was there", "around it", "removed"],
+    ids=[
+        "file without a secret",
+        "mark already in the file",
+        "change next to the secret",
+        "secret removed",
+    ],
 )
 async def test_changes_that_lose_no_secret_are_written(redacting_tools, old, new):
     file = redacting_tools.put("a.env", old)

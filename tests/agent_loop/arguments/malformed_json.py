@@ -40,7 +40,7 @@ READABLE: dict[str, list[tuple[str, Any]]] = {
         ),
         (r"""{'text': 'caf\u00e9'}""", {"text": "café"}),
     ],
-    "names without quotes": [
+    "unquoted names": [
         ('{path: "a.py"}', {"path": "a.py"}),
         ('{path: "a.py", limit: 5}', {"path": "a.py", "limit": 5}),
         ('{\n  path: "a.py",\n  old_text: "x",\n}', {"path": "a.py", "old_text": "x"}),
@@ -68,7 +68,7 @@ READABLE: dict[str, list[tuple[str, Any]]] = {
         ("```python\n{'all': True}\n```", {"all": True}),
         ("```json\n{}\n```", {}),
     ],
-    "closing brackets too many": [
+    "extra closing brackets": [
         ('{"path": "a.py"}}', {"path": "a.py"}),
         ('{"path": "a.py"}}}', {"path": "a.py"}),
         ('{"path": "a.py"} }\n', {"path": "a.py"}),
@@ -99,7 +99,7 @@ READABLE: dict[str, list[tuple[str, Any]]] = {
         ('{"glob": "src/**/*.py", // don\'t miss any\n"n": 1}', {"glob": "src/**/*.py", "n": 1}),
         ('{"command": "echo hi # no comment", // say hi\n}', {"command": "echo hi # no comment"}),
     ],
-    "prose around": [
+    "surrounding prose": [
         ('Here are the arguments: {"path": "a.py"}', {"path": "a.py"}),
         ('Here is the call you asked for:\n\n{"path": "a.py"}', {"path": "a.py"}),
         ('I\'ll read the file now.\n{"path": "a.py"}', {"path": "a.py"}),
@@ -117,7 +117,7 @@ READABLE: dict[str, list[tuple[str, Any]]] = {
         ('<arguments>\n{"path": "a.py"}\n</arguments>', {"path": "a.py"}),
         ('Voici les paramètres : {"path": "a.py"}', {"path": "a.py"}),
     ],
-    "the same object again": [
+    "repeated object": [
         ('{"path": "a.py"}{"path": "a.py"}', {"path": "a.py"}),
         ('{"path": "a.py"}\n{"path": "a.py"}', {"path": "a.py"}),
         ('{"path": "a.py"}, {"path": "a.py"}', {"path": "a.py"}),
@@ -129,7 +129,7 @@ READABLE: dict[str, list[tuple[str, Any]]] = {
         ("{'path': 'a.py'} {\"path\": \"a.py\"}", {"path": "a.py"}),
         ('{"a": 1, "a": 1,}', {"a": 1}),
     ],
-    "a list around": [
+    "object inside a list": [
         ('[{"path": "a.py",}]', {"path": "a.py"}),
         ("[{'path': 'a.py'}]", {"path": "a.py"}),
         ('[{"path": "a.py"},]', {"path": "a.py"}),
@@ -151,7 +151,7 @@ READABLE: dict[str, list[tuple[str, Any]]] = {
         ),
         ("""{'a': "it's", 'b': 'x "y"'}""", {"a": "it's", "b": 'x "y"'}),
     ],
-    "wrong escapes": [
+    "invalid escapes": [
         (r"""{"text": "it\'s"}""", {"text": "it's"}),
         (r"""{"command": "echo \'hi there\'"}""", {"command": "echo 'hi there'"}),
         (
@@ -186,7 +186,7 @@ READABLE: dict[str, list[tuple[str, Any]]] = {
         ("{“paths”: [“a”, “b”]}", {"paths": ["a", "b"]}),
         ('{"text": "“hi”", }', {"text": "“hi”"}),
     ],
-    "quotes in a text": [
+    "unescaped quotes in a string": [
         ('{"content": "print("hi")"}', {"content": 'print("hi")'}),
         ('{"path": "a.py", "content": "print("hi")"}', {"path": "a.py", "content": 'print("hi")'}),
         ('{"command": "echo "hello world""}', {"command": 'echo "hello world"'}),
@@ -212,7 +212,7 @@ READABLE: dict[str, list[tuple[str, Any]]] = {
         ('{"code": "s = "a" + "b""}', {"code": 's = "a" + "b"'}),
         ('{"text": "see "a b c", they said"}', {"text": 'see "a b c", they said'}),
     ],
-    "several at once": [
+    "several mistakes": [
         ("```json\n{'path': 'a.py', 'all': True,}\n```", {"path": "a.py", "all": True}),
         ('\ufeff```json\n[{path: "a.py",}]\n```', {"path": "a.py"}),
         (
@@ -240,7 +240,7 @@ UNCLEAR: dict[str, list[str]] = {
         '{"pa{"path": "a.py"}',
         '```json\n{"path": "a"}\n```\n```json\n{"path": "b"}\n```',
     ],
-    "data around the object": [
+    "surrounding data": [
         '{"path": "a.py"} limit 5',
         '{"path": "a.py"} limit: all',
         'path: "a.py" {"limit": 5}',
@@ -268,7 +268,7 @@ UNCLEAR: dict[str, list[str]] = {
         '{"path": "a.py"} <limit>5</limit>',
         '{"path": "a.py", // "limit": 5}\n}',
     ],
-    "values that are missing or bare": [
+    "missing or unquoted values": [
         '{"path": a.py,}',
         '{"path": a, }',
         '{"path": , "limit": 5}',
@@ -299,7 +299,7 @@ UNCLEAR: dict[str, list[str]] = {
         '{"a": "b": "c"}',
         '{"a" = "b"}',
     ],
-    "a comma, quote or bracket is missing": [
+    "missing comma, quote or bracket": [
         '{"a": 1 "b": 2}',
         '{"a": "x" "b": "y"}',
         '{"a": "x"\n"b": "y"}',
@@ -329,7 +329,7 @@ UNCLEAR: dict[str, list[str]] = {
         "{'\"path': 'x'}",
         '{"a": 1, "b, c": 2,}',
     ],
-    "quotes with more than one end": [
+    "ambiguous end of a string": [
         '{"content": "print("hi")", "path": "a.py"}',
         '{"content": "{"a": "b", "c": "d"}"}',
         '{"content": "{"a": "b", "n": 5}"}',
@@ -351,7 +351,7 @@ UNCLEAR: dict[str, list[str]] = {
         '{"edits": [{"old": "say "hi"", "new": "x"}, {"old": "a", "new": "b"}]}',
         '{"command": "echo """}',
     ],
-    "backslashes with more than one meaning": [
+    "ambiguous backslashes": [
         r"""{"command": "echo 'it'\''s'"}""",
         r"""{"content": "x = 'it\'s'"}""",
         r"""{"pattern": "foo\.bar"}""",

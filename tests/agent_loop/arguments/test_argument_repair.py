@@ -59,7 +59,7 @@ def test_case_80_valid_arguments_are_passed_on_as_the_same_object():
             {"path": "/a", "limit": None},
             {"path": "/a"},
             ("null_stripped",),
-            id="81 null of an optional field",
+            id="81 null for an optional field",
         ),
         pytest.param(
             shaped(edits=EDITS),
@@ -75,45 +75,49 @@ def test_case_80_valid_arguments_are_passed_on_as_the_same_object():
             {"path": "a", "limit": None, "tags": "x"},
             {"path": "a", "limit": None, "tags": ["x"]},
             ("bare_string_to_array",),
-            id="A5 a legal null stays beside a repair",
+            id="A5 valid null is kept during a repair",
         ),
         pytest.param(
             shaped(paths=LIST),
             {"paths": '["a", "b"]'},
             {"paths": ["a", "b"]},
             ("json_string_to_array",),
-            id="a list as text, not a list of one text",
+            id="list as a JSON string",
         ),
         pytest.param(
             shaped(paths=LIST),
             {"paths": "a"},
             {"paths": ["a"]},
             ("bare_string_to_array",),
-            id="one string",
+            id="string for a list",
         ),
         pytest.param(
             shaped(paths=LIST),
             {"paths": "[a"},
             {"paths": ["[a"]},
             ("bare_string_to_array",),
-            id="no list after all",
+            id="string that only begins like a list",
         ),
         pytest.param(
-            shaped(paths=LIST), {"paths": {}}, {"paths": []}, ("object_to_array",), id="empty"
+            shaped(paths=LIST),
+            {"paths": {}},
+            {"paths": []},
+            ("object_to_array",),
+            id="empty object for a list",
         ),
         pytest.param(
             shaped(edits=EDITS),
             {"edits": {"path": "a"}},
             {"edits": [{"path": "a"}]},
             ("bare_object_to_array",),
-            id="one object",
+            id="object for a list",
         ),
         pytest.param(
             shaped(edit=EDIT),
             {"edit": '{"path": "a", "line": "7"}'},
             {"edit": {"path": "a", "line": 7}},
             ("json_string_to_object", "stringified_scalar"),
-            id="an object as text, with a number as text",
+            id="object as a JSON string with a number as a string",
         ),
         pytest.param(
             shaped(
@@ -122,7 +126,7 @@ def test_case_80_valid_arguments_are_passed_on_as_the_same_object():
             {"n": " 5", "x": "-1.5e3", "yes": "true", "no": "False"},
             {"n": 5, "x": -1500.0, "yes": True, "no": False},
             ("stringified_scalar",),
-            id="scalars as text, counted once",
+            id="several scalars as strings are counted once",
         ),
         pytest.param(
             shaped(["path"], path=STRING),
@@ -136,49 +140,49 @@ def test_case_80_valid_arguments_are_passed_on_as_the_same_object():
             {"old_text": "a"},
             {"oldText": "a"},
             ("key_alias",),
-            id="another spelling",
+            id="snake case for camel case",
         ),
         pytest.param(
             shaped(["command"], command=STRING),
             {"arguments": {"cmd": "ls"}},
             {"command": "ls"},
             ("unwrapped_arguments", "key_alias"),
-            id="wrapped once more",
+            id="nested in `arguments`",
         ),
         pytest.param(
             shaped(["path"], path=STRING),
             {"name": "read", "arguments": '{"path": "a"}'},
             {"path": "a"},
             ("unwrapped_arguments",),
-            id="a whole call as its own arguments",
+            id="complete call as its own arguments",
         ),
         pytest.param(
             shaped(["path"], path=STRING),
             '"{\\"path\\": \\"a\\"}"',
             {"path": "a"},
             ("unwrapped_arguments",),
-            id="JSON in JSON",
+            id="JSON encoded twice",
         ),
         pytest.param(
             shaped(["path"], path=STRING, tags=LIST),
             {"path": "a", "tags": "t", "mood": "fine"},
             {"path": "a", "tags": ["t"]},
             ("extra_stripped", "bare_string_to_array"),
-            id="83 two kinds in one call",
+            id="83 two kinds of repair in one call",
         ),
         pytest.param(
             {"$defs": {"L": LIST}, **shaped(paths={"$ref": "#/$defs/L"})},
             {"paths": "a"},
             {"paths": ["a"]},
             ("bare_string_to_array",),
-            id="behind a reference",
+            id="schema with a reference",
         ),
         pytest.param(
             shaped(edit={"anyOf": [EDIT, {"type": "null"}]}),
             {"edit": {"path": "a", "line": "7"}},
             {"edit": {"path": "a", "line": 7}},
             ("stringified_scalar",),
-            id="inside a union",
+            id="schema with a union",
         ),
     ],
 )
@@ -192,29 +196,35 @@ def test_arguments_with_one_clear_meaning_are_repaired(schema, arguments, expect
 @pytest.mark.parametrize(
     ("schema", "arguments"),
     [
-        pytest.param(STRICT, {"path": None}, id="81 null of a required field"),
-        pytest.param(STRICT, {}, id="missing"),
-        pytest.param(STRICT, {"path": 5}, id="number for text"),
-        pytest.param(shaped(n=INTEGER), {"n": 1.5}, id="fraction"),
+        pytest.param(STRICT, {"path": None}, id="81 null for a required field"),
+        pytest.param(STRICT, {}, id="missing required field"),
+        pytest.param(STRICT, {"path": 5}, id="number for a string"),
+        pytest.param(shaped(n=INTEGER), {"n": 1.5}, id="fraction for an integer"),
         pytest.param(shaped(n=INTEGER), {"n": True}, id="A22 true for a number"),
         pytest.param(shaped(n=INTEGER), {"n": "five"}, id="word for a number"),
-        pytest.param(shaped(paths=LIST), {"paths": {"a": 1}}, id="object for a list of text"),
-        pytest.param(shaped(edits=EDITS), {"edits": [{"line": 1}]}, id="missing in an item"),
+        pytest.param(shaped(paths=LIST), {"paths": {"a": 1}}, id="object for a list of strings"),
         pytest.param(
-            shaped(["path"], path=STRING), {"file": "a", "filename": "b"}, id="two aliases of one"
+            shaped(edits=EDITS), {"edits": [{"line": 1}]}, id="missing required field in an item"
+        ),
+        pytest.param(
+            shaped(["path"], path=STRING),
+            {"file": "a", "filename": "b"},
+            id="two aliases for one field",
         ),
         pytest.param(
             shaped(["path", "file_path"], path=STRING, file_path=STRING),
             {"filename": "b"},
-            id="one alias of two",
+            id="one alias for two fields",
         ),
         pytest.param(
             shaped(path=STRING, replace_all={"type": "boolean"}),
             {"path": "a", "replaceall": True, "replaceAll": True},
-            id="one name written twice",
+            id="two spellings of one field",
         ),
-        pytest.param(STRICT, {"arguments": {"path": "a"}, "other": 1}, id="no plain wrapper"),
-        pytest.param(STRICT, "[1]", id="no object"),
+        pytest.param(
+            STRICT, {"arguments": {"path": "a"}, "other": 1}, id="`arguments` next to another field"
+        ),
+        pytest.param(STRICT, "[1]", id="not an object"),
     ],
 )
 def test_ambiguous_arguments_are_not_repaired(schema, arguments):

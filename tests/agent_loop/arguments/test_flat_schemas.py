@@ -117,7 +117,7 @@ def test_arguments_of_an_unflattened_schema_are_the_same_object():
         {"type": "object"},
         {"type": "string"},
     ],
-    ids=["combined", "long names", "ambiguous names", "free", "no object"],
+    ids=["anyOf", "long names", "ambiguous names", "object without properties", "not an object"],
 )
 def test_schema_that_cannot_be_flattened_stays_nested(schema):
     assert schema_for_model(schema) is schema

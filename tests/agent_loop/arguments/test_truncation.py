@@ -128,7 +128,7 @@ def test_every_prefix_of_json_is_closed_or_refused(value, data):
         OperationTool("w", parameters=STRICT, ops=["mcp"]),
         Unsure("w", parameters=STRICT),
     ],
-    ids=["edit", "execute", "mcp", "cannot say"],
+    ids=["edit", "execute", "mcp", "claims fail"],
 )
 async def test_a3_truncated_call_never_runs_if_it_could_change_something(tool):
     run = await run_loop(asking(("w", '{"path": "a')), "go", tools=[tool], config=CHECKED)

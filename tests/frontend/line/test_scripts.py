@@ -32,7 +32,7 @@ async def test_each_script_line_is_sent_after_previous_run(
         ("make it\n", False),
         ("make it\nand then rest\n", False),
     ],
-    ids=["yes", "no", "the-end", "another-prompt"],
+    ids=["yes", "no", "end-of-input", "another-prompt"],
 )
 async def test_question_is_answered_by_next_line_or_denied(
     project: ScriptedProject, script: str, ran: bool
