@@ -119,17 +119,17 @@ SLIPS: Mapping[str, Callable[[str, random.Random], str]] = {
     "a byte order mark": lambda text, _: "\ufeff" + text,
     "a comment": lambda text, _: text[:-1] + "\n// the arguments\n}",
     "a block comment": lambda text, _: "{/* arguments */" + text[1:],
-    "words around": lambda text, _: f"Here are the arguments:\n{text}",
-    "twice the same": lambda text, _: text + text,
-    "an empty object before": lambda text, _: "{}" + text,
-    "a list around": lambda text, _: f"[{text}]",
+    "surrounding prose": lambda text, _: f"Here are the arguments:\n{text}",
+    "repeated object": lambda text, _: text + text,
+    "a preceding empty object": lambda text, _: "{}" + text,
+    "an object inside a list": lambda text, _: f"[{text}]",
     "Python literals": lambda text, _: text[:-1] + ', "reason": None}',
     "an escaped apostrophe": lambda text, _: (
         text.replace("'", "\\'") if "'" in text else text[:-1] + ', "reason": "it\\\'s"}'
     ),
     "smart quotes": _smart_quotes,
-    "raw line ends": lambda text, _: text.replace("\\n", "\n"),
-    "JSON in a string": lambda text, _: json.dumps(text),
+    "raw line breaks": lambda text, _: text.replace("\\n", "\n"),
+    "JSON encoded twice": lambda text, _: json.dumps(text),
     "a wrapper": lambda text, _: f'{{"arguments": {text}}}',
 }
 
@@ -174,9 +174,9 @@ _TYPES: Mapping[str, Callable[[_Meant, random.Random], Mapping[str, Any]]] = {
         name: str(value) if isinstance(value, int) else value
         for name, value in meant.arguments.items()
     },
-    "a reason beside": lambda meant, _: {**meant.arguments, "explanation": "because"},
-    "a description beside": lambda meant, _: {**meant.arguments, "thought": "so"},
-    "null for an optional one": lambda meant, _: {
+    "an extra reason": lambda meant, _: {**meant.arguments, "explanation": "because"},
+    "an extra thought": lambda meant, _: {**meant.arguments, "thought": "so"},
+    "null for an optional field": lambda meant, _: {
         **meant.arguments,
         **({"workdir": None} if meant.tool == "bash" else {}),
     },
@@ -273,13 +273,13 @@ def _cut_write(number: int) -> Reply:
 
 _LOOPS: Mapping[str, tuple[int, Callable[[random.Random], Callable[[int], Reply]]]] = {
     "the same read": (1, lambda _: _cycle(_reads(1))),
-    "two reads in turn": (2, lambda _: _cycle(_reads(2))),
-    "three reads in turn": (3, lambda _: _cycle(_reads(3))),
-    "four reads in turn": (4, lambda _: _cycle(_reads(4))),
-    "five reads in turn": (5, lambda _: _cycle(_reads(5))),
-    "six reads in turn": (6, lambda _: _cycle(_reads(6))),
+    "two alternating reads": (2, lambda _: _cycle(_reads(2))),
+    "three alternating reads": (3, lambda _: _cycle(_reads(3))),
+    "four alternating reads": (4, lambda _: _cycle(_reads(4))),
+    "five alternating reads": (5, lambda _: _cycle(_reads(5))),
+    "six alternating reads": (6, lambda _: _cycle(_reads(6))),
     "the same failing command": (1, lambda _: _cycle([("bash", {"command": "cat missing"})])),
-    "a command with other blanks": (
+    "a command with different spaces": (
         1,
         lambda rng: (
             lambda number: Reply(
@@ -290,16 +290,16 @@ _LOOPS: Mapping[str, tuple[int, Callable[[random.Random], Callable[[int], Reply]
         ),
     ),
     "read, then an edit that fails": (2, lambda _: _failing_edit),
-    "a write cut off again and again": (1, lambda _: _cut_write),
+    "a write truncated again and again": (1, lambda _: _cut_write),
     "arguments that are always wrong": (
         1,
         lambda _: lambda number: Reply(calls=[("read", {"paths": [f"x{number}"], "n": number})]),
     ),
-    "a tool that is not there": (
+    "the same unknown tool": (
         1,
         lambda _: lambda number: Reply(calls=[("open_browser", {"url": f"http://x/{number}"})]),
     ),
-    "tools that are not there": (
+    "different unknown tools": (
         1,
         lambda _: lambda number: Reply(calls=[(f"helper_{number}", {})]),
     ),
@@ -307,7 +307,7 @@ _LOOPS: Mapping[str, tuple[int, Callable[[random.Random], Callable[[int], Reply]
         1,
         lambda _: lambda number: Reply(calls=[("bash", {"command": f"cat missing-{number}"})]),
     ),
-    "offsets behind the end": (
+    "offsets past the end": (
         1,
         lambda _: (
             lambda number: Reply(
