@@ -15,17 +15,17 @@ PAST, PEERS = (
 )
 FAILURES = PAST | PEERS
 LATER = {
-    "mcp": "The description or schema of a server's tool changes after it was approved, and the"
-    " question shows other arguments than those that are sent.",
+    "mcp": "The description or schema of a server's tool changes after approval, and the"
+    " question shows different arguments than those that are sent.",
 }
-"""What cannot fail here yet: the package that would do it, which does not exist."""
+"""Failures of features that do not exist yet, by the package that would contain the feature."""
 
 PEERS_LATER = {
     27: "mcp: interrupting a call closes the server.",
-    43: "Windows is not supported, where `2>nul` makes a file of that name.",
-    61: "mcp: what a server prints besides the protocol grows in memory.",
+    43: "Windows, where `2>nul` creates a file named `nul`, is not supported.",
+    61: "mcp: output of a server outside the protocol accumulates in memory.",
 }
-"""Those of the 64 failures of our peers that have no test, and why."""
+"""Numbers of the failures in peer_failures.toml that have no test, and the reason."""
 
 _TEST = re.compile(r"(?P<module>[\w/]+)::(?P<name>test_\w+)(?:\[(?P<id>.+)\])?")
 
