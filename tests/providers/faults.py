@@ -1,4 +1,4 @@
-"""Every way in which a service can fail."""
+"""The faults of a model service that the tests simulate."""
 
 import gzip
 import json
@@ -16,31 +16,32 @@ TEXT = "AAAA BBBB CCCC DDDD"
 
 _SILENCE_S = 0.8
 PATIENCE_S = 20.0
-"""The timeout of faults without a stall; long, because the machine may be busy."""
+"""The timeout for faults without a stall; long, because the machine may be busy."""
 
 Make = Callable[[str], ServiceReply]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Fault:
-    """One failure. `expects` is the kind of error if it is permanent.
-
-        `rest` is the model's text on the retry; with the text before the fault, `TEXT`
-    must be in history once. `tries`: how often a service is asked that never recovers.
-    """
+    """One failure of a service, and the expected outcome."""
 
     name: str
     make: Make
     expects: str
+    """The kind of the error if the fault is permanent."""
     tries: int = 6
+    """The number of attempts if the fault is permanent."""
     wait_s: float | None = None
+    """The shortest wait between two attempts, if the service asks for one."""
     rest: str = TEXT
+    """The model's text on the retry. Together with the text before the fault it is `TEXT`."""
     keeps: str = ""
+    """The text that history keeps if the fault is permanent."""
 
     @property
     def silence_s(self) -> float:
         """The seconds after which the client gives up."""
-        return _SILENCE_S if "silent" in self.name else PATIENCE_S
+        return _SILENCE_S if "stalls" in self.name else PATIENCE_S
 
 
 def status(number: int, words: str = "", **headers: str) -> Make:
@@ -120,13 +121,13 @@ _NOISE = bytes(range(128, 256)) * 40 + b"\n"
 _TALK = ModelReply(text=TEXT, delta_chars=5)
 _CALLING = ModelReply(text=TEXT, delta_chars=5, calls=[CALL])
 _BREAKS: Sequence[tuple[BreakKind, str]] = (
-    ("reset", "is reset"),
-    ("close", "is closed"),
-    ("stall", "falls silent"),
+    ("reset", "connection reset"),
+    ("close", "connection closed"),
+    ("stall", "connection stalls"),
 )
 
 FAULTS: Sequence[Fault] = (
-    Fault(name="429 without a wait", make=status(429), expects="rate_limit"),
+    Fault(name="429 without Retry-After", make=status(429), expects="rate_limit"),
     Fault(
         name="429, Retry-After: 7",
         make=status(429, retry_after="7"),
@@ -134,7 +135,9 @@ FAULTS: Sequence[Fault] = (
         wait_s=7,
     ),
     Fault(
-        name="429, Retry-After: a date", make=status(429, retry_after=PAST), expects="rate_limit"
+        name="429, Retry-After: date in the past",
+        make=status(429, retry_after=PAST),
+        expects="rate_limit",
     ),
     Fault(
         name="429, Retry-After: 3600",
@@ -143,14 +146,14 @@ FAULTS: Sequence[Fault] = (
         tries=1,
     ),
     Fault(
-        name="429, a daily limit",
+        name="429, daily limit reached",
         make=status(429, "You have reached your daily limit"),
         expects="usage_cap",
         tries=1,
     ),
     Fault(name="400", make=status(400), expects="invalid_request", tries=1),
     Fault(
-        name="400, the prompt is too long",
+        name="400, prompt too long",
         make=status(400, "prompt is too long: 210000 tokens > 200000 maximum"),
         expects="context_length",
         tries=1,
@@ -162,20 +165,20 @@ FAULTS: Sequence[Fault] = (
     Fault(name="408", make=status(408), expects="network"),
     Fault(name="413", make=status(413), expects="context_length", tries=1),
     Fault(name="500", make=status(500), expects="server"),
-    Fault(name="502, a web page", make=page_with(502), expects="server"),
+    Fault(name="502 with an HTML page", make=page_with(502), expects="server"),
     Fault(name="503", make=status(503), expects="server"),
     Fault(name="529", make=status(529), expects="rate_limit"),
     Fault(
-        name="200, a web page",
+        name="200 with an HTML page",
         make=page_with(200),
         expects="proxy_page",
     ),
-    Fault(name="200, nothing", make=raw(b""), expects="network"),
-    Fault(name="200, random bytes", make=raw(_NOISE), expects="network"),
-    Fault(name="200, half of a JSON object", make=raw(b'{"half": '), expects="network"),
-    Fault(name="200, a compressed bomb", make=bomb, expects="network"),
+    Fault(name="200 with an empty body", make=raw(b""), expects="network"),
+    Fault(name="200 with random bytes", make=raw(_NOISE), expects="network"),
+    Fault(name="200 with an incomplete JSON object", make=raw(b'{"half": '), expects="network"),
+    Fault(name="200 with a compression bomb", make=bomb, expects="network"),
     Fault(
-        name="an error in the middle: overloaded",
+        name="error event mid-stream: overloaded",
         make=error_mid_stream("The model is overloaded. Try again later.", "overloaded_error"),
         expects="rate_limit",
         tries=4,
@@ -183,7 +186,7 @@ FAULTS: Sequence[Fault] = (
         keeps="AAAA BBBB ",
     ),
     Fault(
-        name="an error in the middle: the key was revoked",
+        name="error event mid-stream: invalid API key",
         make=error_mid_stream("invalid api key", "authentication_error"),
         expects="auth",
         tries=1,
@@ -191,19 +194,19 @@ FAULTS: Sequence[Fault] = (
     ),
     *(
         Fault(
-            name=f"the connection {words} before the answer",
+            name=f"{words} before the response",
             make=raw_of(NoReply(then=how)),
             expects="network",
         )
         for how, words in _BREAKS
     ),
     *(
-        Fault(name=f"… {words} behind the head", make=raw_of(RawReply(then=how)), expects="network")
+        Fault(name=f"{words} after the headers", make=raw_of(RawReply(then=how)), expects="network")
         for how, words in _BREAKS
     ),
     *(
         Fault(
-            name=f"… {words} in the text",
+            name=f"{words} in the text",
             make=cut(_TALK, "BBBB", how),
             expects="network",
             tries=4,
@@ -214,7 +217,7 @@ FAULTS: Sequence[Fault] = (
     ),
     *(
         Fault(
-            name=f"… {words} in a tool call",
+            name=f"{words} in a tool call",
             make=cut(_CALLING, "~", how),
             expects="network",
             tries=4,
