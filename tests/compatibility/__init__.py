@@ -1,5 +1,5 @@
 """Settings, sessions, plugins and scripts of an earlier version still work.
 
-These tests know the program by its doors alone: the command line, the files, the wire, and the
-names that plugins and scripts import. They say what must not change, whatever moves inside.
+These tests use only public interfaces: the command line, files, requests to model services, and
+the names that plugins and scripts import. They fail if an internal change breaks one of these.
 """

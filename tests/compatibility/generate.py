@@ -2,9 +2,10 @@
 
     python tests/compatibility/generate.py CHECKOUT
 
-CHECKOUT is a work tree with a `.venv` in it. Its version runs in a folder of its own with a model
-that says what stands here, and what it leaves behind becomes `data/`: the paths of this machine as
-`@BASE@`, the digits of a project as `@ID@`, the address of the model as `@SERVICE@`.
+CHECKOUT is a work tree with a `.venv` in it. Its version runs in a separate folder with the
+scripted model defined here. The files it creates are stored in `data/`, with placeholders for
+local values: `@BASE@` for paths, `@ID@` for the digits of a project id, `@SERVICE@` for the
+address of the model service.
 """
 
 import contextlib

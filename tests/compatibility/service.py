@@ -1,7 +1,7 @@
-"""A model service on loopback that speaks Chat Completions and Anthropic's Messages.
+"""A model service on loopback that supports Chat Completions and Anthropic's Messages.
 
-Replies are given out in order; beyond the last one it refuses, so that a run that asks too often
-fails at once. It takes the standard library alone, as another version may run beside it.
+It returns the replies in order and refuses further requests, so that a run with too many requests
+fails at once. It uses only the standard library, because another version may run next to it.
 """
 
 import json

@@ -1,6 +1,7 @@
 """Collects the public surface of dirge: flags, commands, settings, JSON, exit codes, names.
 
-The generator writes down that of an earlier version; the test looks at this one in the same way.
+The generator stores the surface of an earlier version; the test collects the current one with the
+same functions.
 """
 
 import json

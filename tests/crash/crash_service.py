@@ -1,7 +1,7 @@
 """A model service whose answers ask for work that a crash could damage.
 
-What is asked for goes by a count that runs on over all processes of a session, so that no answer
-asks for what an earlier one asked for. Every request is checked as a strict service would.
+A counter shared by all processes of a session decides what an answer asks for, so that no two
+answers ask for the same work. The service checks every request as a strict service would.
 """
 
 import itertools

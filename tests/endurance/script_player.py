@@ -1,4 +1,4 @@
-"""Plays scripts of weak models through the product, and prints what became of them."""
+"""Runs the scripts of weak models through the whole product, and prints the results."""
 
 import os
 import shutil

@@ -1,6 +1,6 @@
-"""Weak models through the whole product: nothing is lost, everything ends, nothing ends in silence.
+"""Weak models through the whole product: nothing is lost, every run ends, and none ends silently.
 
-`make endurance` plays all scripts and prints the table; every run of the tests plays a sample.
+`make endurance` runs all scripts and prints the table; an ordinary test run uses a sample.
 """
 
 import os

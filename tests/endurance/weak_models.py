@@ -1,6 +1,7 @@
-"""What weak models do wrong, as scripts with the truth: slips, loops, calls as text, silence.
+"""Scripts of mistakes that weak models make, each with the expected result.
 
-Every script is made from a seed. `SLIPS` damages the JSON of a call and leaves one reading.
+Examples are malformed JSON, loops, calls written as text, and empty answers. Every script is
+generated from a seed. `SLIPS` damages the JSON of a call so that one reading remains.
 """
 
 import json

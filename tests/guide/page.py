@@ -1,11 +1,11 @@
 """Parses a page of the guide into the commands it shows.
 
-Three kinds of blocks are: `console` (`$ command`, then what it prints), `screen` (`$ dirge …`,
-then `› words` that are typed, `[Key]` that is pressed, and what is seen meanwhile) and `yaml` (a
-workflow, whose `run` steps are commands). In what is printed or seen, `…` stands for anything, and
-a line of it alone for any lines. A comment before a block says who answers: `<!-- model: NAME -->`,
-a script in models/NAME.toml, from its beginning for each `dirge` that starts; `<!-- service: TYPE
--->`, a service on loopback whose address and key are in the environment from there on.
+There are three kinds of blocks: `console` (`$ command`, then its output), `screen` (`$ dirge …`,
+then `› text` that is typed, `[Key]` that is pressed, and what the screen shows meanwhile) and
+`yaml` (a workflow whose `run` steps are commands). In output and screens, `…` matches any text, and
+a line that is only `…` matches any lines. A comment before a block sets the model: `<!-- model:
+NAME -->` is the script models/NAME.toml, which starts again for each `dirge`; `<!-- service: TYPE
+-->` is a service on loopback, whose address and key are in the environment from then on.
 """
 
 import re

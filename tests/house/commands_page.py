@@ -1,4 +1,4 @@
-"""The page about the commands, made of their records: `python -m tests.house.commands_page`."""
+"""Generates docs/commands.md from the command records: `python -m tests.house.commands_page`."""
 
 import sys
 from collections.abc import Iterator, Mapping

@@ -1,6 +1,6 @@
 """A program to trace: forks whose commands try to write to the project BASE/project.
 
-`python -m tests.sdk.traced_forks BASE`. It prints what they said.
+`python -m tests.sdk.traced_forks BASE` prints the answers of the forks.
 """
 
 import asyncio

@@ -1,7 +1,8 @@
-"""Runs a command in a sandbox, as a separate program so that another user can.
+"""Runs a command in a sandbox, as a separate program so that another user can run it.
 
-`python run_in_sandbox.py PROFILE KIND COMMAND…`: PROFILE is JSON for `SandboxProfile`. Its
-environment is what the command gets. Exit code 99: there is no such sandbox here; stderr says why.
+`python run_in_sandbox.py PROFILE KIND COMMAND…`: PROFILE is JSON for `SandboxProfile`. The command
+gets the environment of this program. Exit code 99 means that this kind of sandbox is unavailable;
+stderr has the reason.
 """
 
 import json

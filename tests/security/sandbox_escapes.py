@@ -1,7 +1,7 @@
-"""Ways out of a sandbox, run inside it: `python -I -S sandbox_escapes.py TARGETS`, TARGETS JSON.
+"""Attempts to escape a sandbox, run inside it: `python -I -S sandbox_escapes.py TARGETS`.
 
-Prints one JSON object: for every attempt whether it got through; with `only` in TARGETS for those.
-Imports nothing of ours.
+TARGETS is JSON. Prints one JSON object that says for every attempt whether it succeeded; `only` in
+TARGETS limits the attempts. Imports only the standard library.
 """
 
 import contextlib

@@ -1,7 +1,7 @@
 """Addresses that are not public are never connected to, however they are spelled.
 
-Two witnesses that know nothing of the rules: traps that listen on the addresses of this machine,
-and an audit hook that sees every connection this process begins. The hook stops those to public
+Two independent checks detect connections: servers that listen on the addresses of this machine, and
+an audit hook that sees every connection of this process. The hook blocks connections to public
 addresses, so nothing leaves the machine.
 """
 

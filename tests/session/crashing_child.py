@@ -1,7 +1,7 @@
-"""A process to be killed: it continues session `s` of the state folder of `base` forever.
+"""A child process for tests to kill: it continues session `s` in the state of `base` forever.
 
-Prints what has been committed, one line each, as soon as it has: `said TEXT`, `ran CALL`. A tool's
-effect is a line in the file `effects`, written in one go.
+Prints one line for each committed record, right after the commit: `said TEXT` or `ran CALL`. The
+effect of a tool is a line in the file `effects`, written with a single call.
 """
 
 import asyncio

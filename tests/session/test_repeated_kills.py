@@ -1,7 +1,7 @@
-"""Runs killed after any record, repeatedly: each call is answered once, none runs twice.
+"""Runs killed repeatedly, after any record: each call gets one result, and none runs twice.
 
 Each process runs a real conversation with a scripted model. A kill is simulated by truncating the
-journal; tools record the length of the journal when they ran, so that lost work is known.
+journal; tools record the length of the journal when they ran, so that lost work is detected.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
 """A pilot that continues as soon as the app is idle.
 
-Textual's own sleeps twice 20 ms for each key, longer while anything computes, and asks every
-widget then. Neither waits for a thread, a program or a timer: that takes a predicate.
+Textual's own pilot sleeps for 20 ms twice per key, longer while the app is busy, and then queries
+every widget. Neither waits for threads, programs or timers: use a predicate for those.
 """
 
 import asyncio

@@ -1,6 +1,6 @@
 """Projects for forks to work in, and descriptions of trees to compare.
 
-Without pytest, which a program that is watched would have to load.
+Does not import pytest, so that a traced program doesn't have to load it.
 """
 
 import os

@@ -1,7 +1,7 @@
-"""Processes that start at once: forks of a server process that has only loaded the program.
+"""Processes that start quickly: forks of a server process that has only loaded the program.
 
-A test starts such a process for what it must not share with another: memory, locks, an end.
-Loading the same modules each time would be most of its time.
+A test uses such a process for state it must not share with other tests, such as memory and locks,
+or to test how a process ends. Loading the modules again would take most of the test's time.
 """
 
 import contextlib

@@ -1,7 +1,6 @@
 """Parses and applies style sheets once for all apps of a test process.
 
-Each app has the same ones: both together are a third of what an app costs that is started for
-one test.
+All apps have the same ones, and they take a third of the time to start an app for one test.
 """
 
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""The permission dialog: it shows everything, and only an answer answers."""
+"""The permission dialog: it shows the whole call, and only a deliberate answer counts."""
 
 import asyncio
 from dataclasses import replace

@@ -1,6 +1,6 @@
-"""A process to be killed: it takes and restores snapshots of `base`/project forever.
+"""A child process for tests to kill: it takes or restores snapshots of `base`/project forever.
 
-`what` is `take` or `restore`. Prints `at TREE` for each snapshot that it took, as soon as it has.
+`what` is `take` or `restore`. Prints `at TREE` right after each snapshot it took.
 """
 
 import asyncio
