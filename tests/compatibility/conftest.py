@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.compatibility.homes import OldHome
-from tests.compatibility.program import Program
-from tests.compatibility.service import Service
+from tests.compatibility.model_service import Service
+from tests.compatibility.old_homes import OldHome
+from tests.compatibility.program_forks import Program
 
 
 @pytest.fixture(scope="session")

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.compatibility.homes import DATA, OldHome
-from tests.compatibility.service import says
+from tests.compatibility.model_service import says
+from tests.compatibility.old_homes import DATA, OldHome
 
 Homes = Callable[[str], OldHome]
 POINTS = (

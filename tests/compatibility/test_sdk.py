@@ -12,8 +12,8 @@ import pytest
 
 import dirge_py
 from dirge_py import Agent
-from tests.compatibility.homes import DATA, OldHome
-from tests.compatibility.service import says
+from tests.compatibility.model_service import says
+from tests.compatibility.old_homes import DATA, OldHome
 
 Homes = Callable[[str], OldHome]
 PAGES = ("sdk", "testing", "durable")

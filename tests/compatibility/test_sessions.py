@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.compatibility.homes import OldHome
-from tests.compatibility.service import says
+from tests.compatibility.model_service import says
+from tests.compatibility.old_homes import OldHome
 
 Homes = Callable[[str], OldHome]
 

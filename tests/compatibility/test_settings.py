@@ -2,8 +2,8 @@
 
 from collections.abc import Callable
 
-from tests.compatibility.homes import OldHome
-from tests.compatibility.service import says
+from tests.compatibility.model_service import says
+from tests.compatibility.old_homes import OldHome
 
 Homes = Callable[[str], OldHome]
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.compatibility.homes import DATA, OldHome
-from tests.compatibility.surface import (
+from tests.compatibility.old_homes import DATA, OldHome
+from tests.compatibility.public_surface import (
     documented,
     flags,
     missing,

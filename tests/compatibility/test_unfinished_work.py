@@ -11,8 +11,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tests.compatibility.homes import DATA, OldHome
-from tests.compatibility.service import says
+from tests.compatibility.model_service import says
+from tests.compatibility.old_homes import DATA, OldHome
 
 Homes = Callable[[str], OldHome]
 CHECK = "python3 check.py"

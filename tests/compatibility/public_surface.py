@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from tests.compatibility.service import Service, says
+from tests.compatibility.model_service import Service, says
 
 SUBCOMMANDS = (
     "", "why", "config", "sessions list", "sessions show", "sessions search", "sessions export",

@@ -1,6 +1,6 @@
 """Runs `python -m dirge_py` many times, as forks of one process that has loaded it.
 
-    python program.py        # reads one request a line, answers each with one line
+    python program_forks.py        # reads one request a line, answers each with one line
 
 A request is JSON: `words` (or `script`, a file to run instead), `cwd`, `environment`, and the files
 of its streams. The answer is the exit code.

@@ -10,8 +10,8 @@ import zlib
 from pathlib import Path
 from typing import Any
 
-from tests.compatibility.program import ProcessResult, Program
-from tests.compatibility.service import Service
+from tests.compatibility.model_service import Service
+from tests.compatibility.program_forks import ProcessResult, Program
 
 DATA = Path(__file__).parent / "data"
 KEY = "sk-fake-0123456789"

@@ -1,6 +1,6 @@
 """Generates the data of these tests by running another version of dirge.
 
-    python tests/compatibility/generate.py CHECKOUT
+    python tests/compatibility/generate_data.py CHECKOUT
 
 CHECKOUT is a work tree with a `.venv` in it. Its version runs in a separate folder with the
 scripted model defined here. The files it creates are stored in `data/`, with placeholders for
@@ -28,9 +28,9 @@ from typing import Any
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parents[1]))
 
-from tests.compatibility.program import ProcessResult  # noqa: E402
-from tests.compatibility.service import Service, says  # noqa: E402
-from tests.compatibility.surface import (  # noqa: E402
+from tests.compatibility.model_service import Service, says  # noqa: E402
+from tests.compatibility.program_forks import ProcessResult  # noqa: E402
+from tests.compatibility.public_surface import (  # noqa: E402
     documented,
     flags,
     outputs,
