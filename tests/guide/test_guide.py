@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.guide.page import FOLDER, Block, Command, as_pattern, blocks, commands, mismatch
+from tests.guide.guide_page import FOLDER, Block, Command, as_pattern, blocks, commands, mismatch
 from tests.support.fake_service import FakeService, ModelReply
 from tests.support.terminal import ROOT, hand, until
 from tests.support.tmux import NEEDED, Tmux

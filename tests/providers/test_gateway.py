@@ -12,7 +12,7 @@ from dirge_py.providers.settings import ProviderSettings
 from dirge_py.testing.wire_formats import WIRE_FORMATS
 from dirge_py.types.messages import AssistantMessage
 from dirge_py.types.outcomes import Done, Failed
-from tests.providers.peers import ARGUMENTS, KEY, gateway, mock_server
+from tests.providers.third_party_servers import ARGUMENTS, KEY, gateway, mock_server
 from tests.support.loop_runs import Tool, run_loop
 from tests.support.provider_client import KINDS
 

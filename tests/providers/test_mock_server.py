@@ -16,7 +16,7 @@ from dirge_py.types.abort import AbortSignal
 from dirge_py.types.llm import LlmContext, StreamFn, StreamOptions
 from dirge_py.types.messages import AssistantMessage, ThinkingBlock, user_text
 from dirge_py.types.outcomes import Done
-from tests.providers.peers import ARGUMENTS, mock_server
+from tests.providers.third_party_servers import ARGUMENTS, mock_server
 from tests.support.loop_runs import Tool, run_loop
 from tests.support.provider_client import KINDS
 

@@ -16,7 +16,7 @@ from dirge_py.types.errors import DirgeError, SessionBusy, SessionError
 from dirge_py.types.events import ToolExecutionStart
 from dirge_py.types.messages import Usage
 from dirge_py.types.outcomes import AwaitingConfirmation, Cancelled, Done, NeedsMoreTurns
-from tests.sdk import worker
+from tests.sdk import thread_worker
 from tests.support.agent_tools import TOOLS, results
 from tests.support.forked_process import run_forked
 
@@ -30,7 +30,7 @@ def work(tmp_path: Path) -> Work:
     def turn(given: Any, *replies: dict[str, Any], **more: Any) -> dict[str, Any]:
         job = json.dumps({"input": given, "replies": replies, **more})
         exit_code, stdout, stderr = run_forked(
-            worker.work,
+            thread_worker.work,
             tmp_path,
             job,
             environment=os.environ,
@@ -181,9 +181,9 @@ def test_a60_only_the_awaiting_call_can_be_decided(work: Work) -> None:
 
 @pytest.fixture
 async def agent(model: ScriptedModel) -> AsyncIterator[Agent]:
-    worker.tool_log.clear()
+    thread_worker.tool_log.clear()
     async with Agent(
-        stream_fn=model.stream_fn, tools=[worker.look, worker.deploy], asker="defer"
+        stream_fn=model.stream_fn, tools=[thread_worker.look, thread_worker.deploy], asker="defer"
     ) as agent:
         yield agent
 
@@ -205,7 +205,7 @@ async def test_thread_in_memory_pauses_and_resumes(agent: Agent, model: Scripted
     assert isinstance(outcome, NeedsMoreTurns) and outcome.turn == 1
     assert isinstance(await agent.run_turn(Continue(), thread="t"), Done)
 
-    assert worker.tool_log == ["look CI", "deploy one", "deploy two"]
+    assert thread_worker.tool_log == ["look CI", "deploy one", "deploy two"]
     assert_balanced(agent.messages(thread="t"))
 
 
@@ -223,7 +223,7 @@ async def test_continuation_in_memory_can_be_used_only_once(
         await agent.run_turn(decided, thread=name)
     with pytest.raises(SessionError, match="not of 'other'"):
         await agent.run_turn(decided, thread="other")
-    assert worker.tool_log == ["look CI", "deploy one"]
+    assert thread_worker.tool_log == ["look CI", "deploy one"]
 
 
 async def test_modified_continuation_is_refused(agent: Agent, model: ScriptedModel) -> None:
@@ -241,7 +241,7 @@ async def test_modified_continuation_is_refused(agent: Agent, model: ScriptedMod
             await agent.run_turn(Resume(shown, waiting.call_ids[0], True))
     with pytest.raises(SessionError, match="not among its calls"):
         await agent.run_turn(Resume({**forged, "awaiting": "x"}, "x", True))
-    assert worker.tool_log == ["look CI"]
+    assert thread_worker.tool_log == ["look CI"]
 
 
 async def test_continue_without_the_pending_decision_is_refused(
@@ -280,7 +280,7 @@ async def test_deferred_run_can_be_resumed_as_a_whole_run(
     result = await agent.run(Resume(waiting.continuation, waiting.call_ids[0], True))
 
     assert result.response == "shipped"
-    assert worker.tool_log == ["deploy one"]
+    assert thread_worker.tool_log == ["deploy one"]
 
 
 # -- with a journal, in one process

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tests.security.sizes import size
 from tests.session.snapshots.conftest import restore_all
-from tests.session.snapshots.working_child import FILES, SIZE, work
+from tests.session.snapshots.snapshot_child import FILES, SIZE, work
 from tests.support.forked_process import Piped
 
 ROOT = Path(__file__).parents[3]
