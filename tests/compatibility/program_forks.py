@@ -1,9 +1,9 @@
 """Runs `python -m dirge_py` many times, as forks of one process that has loaded it.
 
-    python program_forks.py        # reads one request a line, answers each with one line
+    python program_forks.py        # reads one request per line, answers each with one line
 
-A request is JSON: `words` (or `script`, a file to run instead), `cwd`, `environment`, and the files
-of its streams. The answer is the exit code.
+A request is JSON: `words` (the arguments; or `script`, a file to run instead), `cwd`,
+`environment`, and the files for stdin, stdout and stderr. The answer is the exit code.
 """
 
 import gc

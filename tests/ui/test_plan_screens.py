@@ -114,7 +114,7 @@ async def reports(driver: AppDriver) -> None:
 
 STATES: dict[str, Callable[[AppDriver], Awaitable[None]]] = {
     "exploring": explores,
-    "its fork": shows_all,
+    "fork output": shows_all,
     "the question": asks,
     "reviewing": reviews,
     "the report": reports,

@@ -1,4 +1,4 @@
-"""The prompt: words, piped input, and `--plan`."""
+"""`--plan`: plan requests from arguments and from stdin."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The prompt from words, from stdin, or from both, without hanging."""
+"""The prompt from arguments, from stdin, or from both, without hanging."""
 
 import os
 import pty

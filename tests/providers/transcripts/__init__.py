@@ -1,8 +1,9 @@
-"""Streams of answers that the services' SDKs allow, written by us.
+"""Streams of answers that the services' SDKs allow, written for these tests.
 
-One file for each format, a `[[transcript]]` for each fact: `source` is the SDK and the test or type
-that shows it. A line of `stream` that begins with `{` is one event; any other is sent as it stands.
-The other members are the expected result; a member that is left out is expected to be empty.
+There is one file for each format and one `[[transcript]]` for each fact. `source` is the SDK and
+the test or type that shows the fact. A line of `stream` that begins with `{` is one event; other
+lines are sent unchanged. The other keys are the expected result; a missing key is expected to be
+empty.
 """
 
 import tomllib
