@@ -319,7 +319,7 @@ class Authorizer:
             info.emit(SystemNotice(stored_rules_notice(rules)))
 
     def _approve(self, judged: JudgedCall) -> None:
-        """Approve the judged paths and commands; workspace and runner refuse all others."""
+        """Approve the judged paths, and tell the runner how to start the judged commands."""
         call_id, decision = judged.call.id, judged.decision
         if reals := [claim.real for claim in decision.claims if claim.real is not None]:
             self._workspace.approve(call_id, reals)
