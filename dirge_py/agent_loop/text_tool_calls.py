@@ -112,7 +112,7 @@ def with_written_calls(
     for name, arguments, *_ in calls_in_text(message, tools):
         block = ToolCallBlock(id=f"call_{new_id()}", name=name, arguments=arguments)
         call = prepare_call(block, tools, validate)
-        if call.problem is None and not changes_something(call):
+        if call.problem is None and not changes_something(call, ["read"]):
             blocks.setdefault(signature(name, arguments), block)
     if not blocks:
         return message

@@ -188,7 +188,7 @@ def _closed(call: ToolCall, tool: LoopTool, validate: ToolValidator | None) -> T
     fitted = _fitted(call, tool, validate, keep_nulls=True)
     if fitted.problem is not None:
         return _cut_off(fitted, "so it did not run", fitted.problem_text)
-    if changes_something(fitted):
+    if changes_something(fitted, _READING):  # Half a todo list would replace the whole one.
         return _cut_off(fitted, "so it did not run: an incomplete change must not be made")
     used = cut_json(call.written, _PREVIEW_BYTES)
     note = f"`{call.name}`: the arguments were cut off; it ran with {used}."

@@ -294,17 +294,15 @@ def exception_names(error: Exception) -> list[str]:
 _HARMLESS: frozenset[Operation] = frozenset(("read", "meta"))
 
 
-def changes_something(call: ToolCall) -> bool:
-    """Whether the call claims more than reading; True if its tool can't tell."""
+def changes_something(call: ToolCall, harmless: Collection[Operation] = _HARMLESS) -> bool:
+    """Whether the call claims more than `harmless` operations; True if its tool can't tell."""
     claims = call.claims
-    return claims is None or any(claim.op not in _HARMLESS for claim in claims)
+    return claims is None or any(claim.op not in harmless for claim in claims)
 
 
 def claims_only(call: ToolCall, operations: Collection[Operation]) -> bool:
     """Whether the call claims only these operations, or its tool is marked as read-only."""
-    claims = call.claims
-    is_within = claims is not None and all(claim.op in operations for claim in claims)
-    return is_within or is_read_only(call.tool)
+    return not changes_something(call, operations) or is_read_only(call.tool)
 
 
 def only_looks(call: ToolCall, only_reads: Callable[[ShellCommand], bool] | None) -> bool:

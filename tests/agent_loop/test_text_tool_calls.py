@@ -111,7 +111,7 @@ async def test_case_93_at_most_four_written_calls_run():
     assert [each["n"] for each in tool.ran] == [0, 1, 2, 3]
 
 
-@pytest.mark.parametrize("ops", [["edit"], ["read", "network"], ["other"]])
+@pytest.mark.parametrize("ops", [["edit"], ["read", "network"], ["other"], ["meta"]])
 async def test_a1_written_call_that_could_change_something_never_runs(ops):
     tool = OperationTool("read", parameters=STRICT, ops=ops)
     for written in ({"text": f"Now.\n{CALL}"}, {"thinking": CALL}):

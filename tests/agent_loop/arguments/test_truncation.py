@@ -126,9 +126,10 @@ def test_every_prefix_of_json_is_closed_or_refused(value, data):
         OperationTool("w", parameters=STRICT, ops=["edit"]),
         OperationTool("w", parameters=STRICT, ops=["read", "execute"]),
         OperationTool("w", parameters=STRICT, ops=["mcp"]),
+        OperationTool("w", parameters=STRICT, ops=["meta"]),
         Unsure("w", parameters=STRICT),
     ],
-    ids=["edit", "execute", "mcp", "claims fail"],
+    ids=["edit", "execute", "mcp", "meta", "claims fail"],
 )
 async def test_a3_truncated_call_never_runs_if_it_could_change_something(tool):
     run = await run_loop(asking(("w", '{"path": "a')), "go", tools=[tool], config=CHECKED)
