@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
 from dirge_py.agent_loop.cancellation import Aborted, until_aborted
+from dirge_py.agent_loop.tool_calls import refuse_constant
 from dirge_py.types import llm
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.errors import ProviderError
@@ -203,7 +204,7 @@ def parsed_arguments(arguments: Any) -> Any:
     if not arguments.strip():
         return {}  # some services write a call without arguments like this
     try:
-        parsed = json.loads(arguments)
+        parsed = json.loads(arguments, parse_constant=refuse_constant)
     except (ValueError, RecursionError):
         return arguments
     return parsed if isinstance(parsed, dict) else arguments

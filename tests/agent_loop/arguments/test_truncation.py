@@ -108,6 +108,14 @@ def test_truncated_json_and_slips_are_not_repaired_when_repair_is_off(raw, state
     assert parsed.problem.startswith("Line 1, column ")
 
 
+async def test_numbers_that_json_does_not_have_are_refused_and_not_sent_back():
+    tool = Tool("t")
+    raw = '{"v": NaN}'
+    run = await run_loop(asking(("t", raw)), "go", tools=[tool])
+    assert (tool.ran, run.outcomes) == ([], ["invalid"])
+    assert run.new[1].calls[0].arguments == raw  # the object would make every request invalid
+
+
 @given(st.dictionaries(st.text(max_size=4), JSON, min_size=1, max_size=3), st.data())
 @settings(max_examples=size(26, 80), deadline=None)
 def test_every_prefix_of_json_is_closed_or_refused(value, data):
