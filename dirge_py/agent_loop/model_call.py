@@ -219,12 +219,12 @@ def _is_empty(block: AssistantBlock) -> bool:
 def finished_blocks(
     blocks: Sequence[AssistantBlock], new_id: Callable[[], str]
 ) -> tuple[AssistantBlock, ...]:
-    """Return the blocks of a complete answer: calls parsed, nameless ones dropped, ids unique."""
+    """Return the blocks of a complete answer: calls parsed, empty ones dropped, ids unique."""
     used_ids = {""}
     finished: list[AssistantBlock] = []
     for block in blocks:
         if isinstance(block, ToolCallBlock):
-            if not block.name:
+            if not (block.name or block.arguments):
                 continue
             call_id = block.id if block.id not in used_ids else f"call_{new_id()}"
             used_ids.add(call_id)

@@ -87,7 +87,7 @@ async def test_tool_call_deltas_and_complete_call_give_one_call():
     assert phases.count("toolcall_start") == phases.count("toolcall_end") == 1
 
 
-def test_duplicate_call_ids_are_made_unique_and_calls_without_name_dropped():
+def test_duplicate_call_ids_are_made_unique_and_empty_calls_dropped():
     blocks = [ToolCallBlock(id=i, name=n, arguments="{}") for i, n in ["ax", "ay", " z", "b "]]
     blocks = [ToolCallBlock(id=b.id.strip(), name=b.name.strip(), arguments="") for b in blocks]
     numbers = itertools.count(1)
@@ -96,6 +96,17 @@ def test_duplicate_call_ids_are_made_unique_and_calls_without_name_dropped():
         ToolCallBlock(id="call_1", name="y", arguments={}),
         ToolCallBlock(id="call_2", name="z", arguments={}),
     )
+
+
+async def test_call_with_arguments_and_without_a_name_is_answered():
+    async def model(context, _options, _signal):
+        if len(context.messages) == 1:
+            yield TextDelta("I'll read it.")
+            yield ToolCallDelta(key="0", id="a", arguments='{"path": "a"}')
+        yield StreamDone(stop_reason="stop")
+
+    run = await run_loop(model, "go", tools=[Tool("read")])
+    assert run.outcomes == ["unknown_tool"] and "There are: read." in run.results[0].text
 
 
 async def test_retried_attempt_leaves_no_content():
