@@ -308,6 +308,11 @@ def finished_message(
         model=message.model or assembler.model,
         usage=done.usage or message.usage,
     )
+    last = message.content[-1] if message.content else None
+    if message.stop_reason == "length" and isinstance(last, ToolCallBlock) and not last.arguments:
+        # Cut off before its arguments began: `{}` would be a whole call.
+        cut = replace(last, arguments="{")
+        return replace(message, content=(*message.content[:-1], cut))
     if message.stop_reason not in ("stop", "toolUse"):
         return message
     # Services disagree on the stop reason of an answer that ends in calls.

@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from dirge_py.agent_loop import LoopConfig, compose
 from dirge_py.agent_loop.tool_calls import parse_arguments
 from dirge_py.guards.repetition import StormBreaker
-from dirge_py.testing import assert_balanced
+from dirge_py.providers.scripted import Reply
+from dirge_py.testing import ScriptedModel, assert_balanced
 from dirge_py.types.events import RepairStats
 from dirge_py.types.tools import LoopToolResult
 from tests.security.sizes import size
@@ -106,6 +107,13 @@ def test_truncated_json_and_slips_are_not_repaired_when_repair_is_off(raw, state
     parsed = parse_arguments(raw, may_repair=False)
     assert (parsed.value, parsed.state) == (raw, state)
     assert parsed.problem.startswith("Line 1, column ")
+
+
+async def test_call_cut_off_before_its_arguments_does_not_run_without_any():
+    tool = OperationTool("deploy", parameters=shaped(target=STRING), ops=["mcp"])
+    model = ScriptedModel().will(Reply(calls=[("deploy", "")], stop_reason="length"))
+    run = await run_loop(model.will(Reply(text="done")), "go", tools=[tool], config=CHECKED)
+    assert (tool.ran, run.outcomes) == ([], ["invalid"]) and "cut off" in run.results[0].text
 
 
 async def test_numbers_that_json_does_not_have_are_refused_and_not_sent_back():
