@@ -252,6 +252,7 @@ class _Repairer:
         self._tool = tool
         self._root = root
         self._wrong = {problem.path for problem in problems}
+        self._around = {path[:size] for path in self._wrong for size in range(len(path) + 1)}
         self._extra = {problem.path for problem in problems if problem.kind == "extra"}
         self._is_all_suspect = not problems
         self._keep_nulls = keep_nulls
@@ -272,7 +273,7 @@ class _Repairer:
 
     def _holds_wrong(self, path: Path) -> bool:
         """Whether there is anything to repair at or below `path`."""
-        return self._is_all_suspect or any(each[: len(path)] == path for each in self._wrong)
+        return self._is_all_suspect or path in self._around
 
     def _value(self, value: Any, schema: Any, path: Path) -> Any:
         if not self._holds_wrong(path):

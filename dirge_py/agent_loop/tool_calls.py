@@ -231,11 +231,7 @@ def _essential_properties(call: ToolCall, repaired: RepairedArguments) -> Sequen
     if not repaired.dropped or claims_only(call, _READING):
         return ()
     takes_labels = claims_only(call, _SAYS_ALL)
-    return [
-        extra
-        for extra in repaired.dropped
-        if not (extra.is_reason or (extra.is_label and takes_labels))
-    ]
+    return [e for e in repaired.dropped if not (e.is_reason or (e.is_label and takes_labels))]
 
 
 def _refused(call: ToolCall, unknown: Sequence[UnknownProperty]) -> ToolCall:

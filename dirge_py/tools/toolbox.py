@@ -351,11 +351,11 @@ def _argument_path(steps: tuple[str | int, ...], arguments: Any) -> SchemaPath:
     """Return the path in the arguments, without pydantic's names for branches of a union."""
     path: list[str | int] = []
     for number, step in enumerate(steps, start=1):
-        items = dict(enumerate(arguments)) if isinstance(arguments, list) else arguments
-        if not isinstance(items, Mapping):
+        places = range(len(arguments)) if isinstance(arguments, list) else arguments
+        if not isinstance(places, range | Mapping):
             continue
-        if step in items or (number == len(steps) and items is arguments):
-            arguments = items.get(step)
+        if step in places or (number == len(steps) and places is arguments):
+            arguments = arguments[step] if step in places else None
             path.append(step)
     return tuple(path)
 

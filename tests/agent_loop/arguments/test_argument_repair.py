@@ -1,5 +1,6 @@
 import contextlib
 import copy
+import time
 from dataclasses import replace
 
 import pytest
@@ -578,6 +579,17 @@ async def test_case_85_read_with_only_a_limit_reports_its_default_offset(tmp_pat
     assert text.text.startswith("a: lines 1-1 of 3")
     assert run.outcomes == ["ok", "ok"] and len(run.results[1].content) == 1
     assert "x-together" not in str(model.seen[0].tools)
+
+
+def test_a_long_list_is_repaired_in_linear_time(tmp_path):
+    workspace = Workspace([tmp_path], tmp_path)
+    toolbox = Toolbox(discover_tools(), ToolServices(files=workspace), str(tmp_path))
+    edits = [{"old_str": str(number), "new_str": "b"} for number in range(3000)]
+    call = ToolCallBlock(id="1", name="edit", arguments={"path": "a", "edits": edits})
+    with contextlib.closing(workspace):
+        began = time.perf_counter()
+        assert prepare_call(call, toolbox.loop_tools, toolbox.validate).problem is None
+        assert time.perf_counter() - began < 3
 
 
 def test_a_name_with_a_dot_is_no_other_spelling_of_one_without():
