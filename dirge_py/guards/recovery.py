@@ -86,14 +86,15 @@ def resume_broken_answers(
     return Hooks(name="recover", prepare_next_turn=after_turn, should_stop_after_turn=before_next)
 
 
-def shrink_on_overflow(shrink: Shrink) -> Hooks:
+def shrink_on_overflow(shrink: Shrink, guest: Callable[[], str | None] = lambda: None) -> Hooks:
     """Return hooks for one run that answer a context-length error with `shrink` and a new call."""
     has_shrunk = False
 
     async def after_turn(info: TurnInfo) -> TurnUpdate | None:
         nonlocal has_shrunk
         message = info.message
-        if message is None or message.error_kind != "context_length":
+        # A guest makes one call: the history need not fit into its window.
+        if message is None or message.error_kind != "context_length" or message.model == guest():
             has_shrunk = False
             return None
         if has_shrunk:
@@ -157,9 +158,8 @@ def escalate_on_failure(
         # A stronger model that cannot be reached must not end a run that could continue without it.
         answer = info.message
         is_void = answer is not None and answer.stop_reason == "error" and not answer.content
-        return TurnUpdate(
-            model=own, thinking_level=home_level(), continue_with=() if is_void else None
-        )
+        go_on = () if is_void else None
+        return TurnUpdate(model=own, thinking_level=home_level(), continue_with=go_on)
 
     def before_model(info: TurnInfo) -> None:
         nonlocal reason

@@ -193,7 +193,7 @@ class Guards:
 
     def _bundles(self, run: RunSettings, context: RunContext) -> Sequence[Hooks]:
         """All hooks in order: typed input, guards, extensions, stop checks, permission."""
-        parts, extensions = self._parts, self._parts.extensions
+        parts, extensions, guest = self._parts, self._parts.extensions, self._escalation
         last = [redact_results(parts.context.redact), parts.authorizer.bundle()]
         if run.by_program:
             stages: Sequence[HookStage] = get_args(HookStage)
@@ -216,7 +216,10 @@ class Guards:
                 scavenges=parts.config.loop.scavenge,
                 can_ask=lambda: not (run.single_turn or meter.is_last_turn),
             ),
-            shrink_on_overflow(self.context.shrink),
+            shrink_on_overflow(
+                self.context.shrink,
+                lambda: guest.name if guest and guest.name != run.chosen_model() else None,
+            ),
             announce_server_compaction(),
             self._escalate(run),
             *extensions.hooks(context, "usual"),

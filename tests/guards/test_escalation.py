@@ -6,10 +6,15 @@ import pytest
 
 from dirge_py.agent_loop import LoopConfig, TurnUpdate, compose
 from dirge_py.guards.limits import Limits, Meter
-from dirge_py.guards.recovery import EscalationBudget, escalate_on_failure, resume_broken_answers
+from dirge_py.guards.recovery import (
+    EscalationBudget,
+    escalate_on_failure,
+    resume_broken_answers,
+    shrink_on_overflow,
+)
 from dirge_py.providers.scripted import Reply
 from dirge_py.testing import EventRecorder, FakeClock, ScriptedModel
-from dirge_py.types.errors import ModelRetry
+from dirge_py.types.errors import ModelRetry, ProviderError
 from dirge_py.types.events import EscalationActivated, LoopEvent, MessageStart, UsageReported
 from dirge_py.types.hooks import Hooks
 from dirge_py.types.messages import AssistantMessage, ToolCallBlock, Usage
@@ -149,6 +154,19 @@ async def test_unreachable_stronger_model_is_replaced_by_the_chosen_model() -> N
     model = ScriptedModel().will_call("strict").will_fail("no key", kind="auth").will_say("done")
     driver = EscalationDriver(model)
     run = await driver.run()
+    assert driver.asked == [MAIN, BIG, MAIN]
+    assert isinstance(run.outcome, Done)
+
+
+async def test_nothing_is_compacted_for_the_window_of_the_stronger_model() -> None:
+    async def shrink() -> bool:
+        raise AssertionError("not asked for")
+
+    too_long = ProviderError("too long", kind="context_length")
+    model = ScriptedModel().will_call("strict").will(Reply(error=too_long)).will_say("done")
+    driver = EscalationDriver(model)
+    run = await driver.run(BIG, shrink_on_overflow(shrink, lambda: BIG))
+
     assert driver.asked == [MAIN, BIG, MAIN]
     assert isinstance(run.outcome, Done)
 
