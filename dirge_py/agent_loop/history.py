@@ -67,12 +67,12 @@ def final_text(messages: Sequence[Message]) -> str:
             texts.clear()
         if last is None:
             continue
-        if message.stop_reason not in UNFINISHED and not message.calls and message.text.strip():
-            if was_cut and texts:
-                texts[-1] += message.text
-            elif message.text not in texts:
-                texts.append(message.text)
-            was_cut = message.stop_reason == "length"
+        said = message.stop_reason not in UNFINISHED and not message.calls and message.text.strip()
+        if said and was_cut and texts:
+            texts[-1] += message.text
+        elif said and message.text not in texts:
+            texts.append(message.text)
+        was_cut = bool(said) and message.stop_reason in ("length", "error")
     if texts:
         return "\n\n".join(texts)
     return last.text if last is not None else ""

@@ -39,6 +39,25 @@ def assistant_text(text, **more):
             "half and half",
         ),
         (
+            [
+                PROMPT,
+                assistant_text("half", stop_reason="error"),
+                NUDGE,
+                assistant_text(" and half"),
+            ],
+            "half and half",
+        ),
+        (
+            [
+                PROMPT,
+                assistant_text("half", stop_reason="length"),
+                NUDGE,
+                AssistantMessage(content=(TextBlock("look"), CALL)),
+                assistant_text("report"),
+            ],
+            "half\n\nreport",
+        ),
+        (
             [PROMPT, assistant_text("wait", stop_reason="pause_turn"), assistant_text("done")],
             "done",
         ),
