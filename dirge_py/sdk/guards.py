@@ -216,15 +216,15 @@ class Guards:
                 scavenges=parts.config.loop.scavenge,
                 can_ask=lambda: not (run.single_turn or meter.is_last_turn),
             ),
-            shrink_on_overflow(
-                self.context.shrink,
-                lambda: guest.name if guest and guest.name != run.chosen_model() else None,
-            ),
             announce_server_compaction(),
             self._escalate(run),
             *extensions.hooks(context, "usual"),
             # A stop check stays silent if an earlier hook adds a message.
             *self._stop_checks(run, meter),
+            shrink_on_overflow(
+                self.context.shrink,
+                lambda: guest.name if guest and guest.name != run.chosen_model() else None,
+            ),
             *extensions.hooks(context, "last"),
             *run.further,
             *last,

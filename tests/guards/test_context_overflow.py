@@ -12,6 +12,7 @@ from dirge_py.types.hooks import Context, Hooks, TurnInfo
 from dirge_py.types.messages import user_text
 from dirge_py.types.outcomes import Done, Failed
 from tests.support.loop_runs import LoopRun, Tool, run_loop
+from tests.support.project import ScriptedProject
 
 TOO_LONG = "prompt is too long: 210000 tokens > 200000"
 
@@ -113,3 +114,16 @@ async def test_failing_compaction_fails_the_run_with_the_services_message() -> N
     assert run.outcome == Failed(kind="context_length", message=TOO_LONG)
     assert "disk full" in run.recorder.of(SystemNotice)[0].content
     assert run.recorder.of(UsageReported) == []
+
+
+async def test_finished_run_is_done_if_a_stop_check_overflows_the_context(
+    project: ScriptedProject,
+) -> None:
+    project.model.will_call("todo", items=[{"id": "1", "text": "one"}]).will_say("Finished.")
+    project.model.will_fail(TOO_LONG, kind="context_length")
+    async with project.open() as conversation:
+        outcome = await conversation.send("go")
+
+        assert isinstance(outcome, Done) and outcome.result is not None
+        assert outcome.result.response == "Finished."
+        assert len(project.model.seen) == 3
