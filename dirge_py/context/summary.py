@@ -14,7 +14,7 @@ from dirge_py.context.compaction import LEAST_SAVING, CompactionJob, boundaries,
 from dirge_py.context.prompt_text import prompt_text
 from dirge_py.context.shape import RestoredFile, ViewShape
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.lib.text import cut_middle
+from dirge_py.lib.text import cut_middle, one_line
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.extensions import Summarize
 from dirge_py.types.messages import (
@@ -84,6 +84,8 @@ _TOO_LONG = 6
 _HEADING = re.compile(
     r"^[#*\s]*(active task|goal|completed actions|remaining work)\b", re.IGNORECASE | re.MULTILINE
 )
+_NO_HEADINGS = "the model's answer had none of the headings that a summary must have"
+_PROBLEM_CHARS = 300
 _FENCES = re.compile(r"<{3,}|>{3,}")
 _logger = logging.getLogger(__name__)
 
@@ -95,6 +97,8 @@ class Summariser:
         self._summarise = summarise
         self._redact = redact
         self.failures = 0
+        self.problem = ""
+        """Why the last summary failed; empty if it didn't."""
 
     @property
     def is_off(self) -> bool:
@@ -105,13 +109,24 @@ class Summariser:
         """Return a summary of all before `cut`, with the summary so far; None if it failed."""
         budget = budget_tokens(job, shape, cut)
         prompt = prompt_for(job, shape, cut, budget)
+        self.problem, summary = "", None
         try:
-            summary = accept_summary(await self._summarise(self._redact(prompt), budget), budget)
+            answer = await self._summarise(self._redact(prompt), budget)
+            summary = accept_summary(answer, budget)
         except Exception as error:
             _logger.warning("no summary: %r", error)
-            summary = None
+            self.problem = _describe_failure(error)
+        else:
+            if summary is None:
+                self.problem = _NO_HEADINGS if answer.strip() else "the model returned nothing"
         self.failures = self.failures + 1 if summary is None else 0
         return None if summary is None else self._redact(summary)
+
+
+def _describe_failure(error: Exception) -> str:
+    if isinstance(error, TimeoutError):
+        return "the model took too long"
+    return one_line(str(error), _PROBLEM_CHARS).rstrip(".") or type(error).__name__
 
 
 def budget_tokens(job: CompactionJob, shape: ViewShape, cut: int) -> int:
@@ -226,6 +241,12 @@ class SummaryStrategy:
         """Let the summariser try again."""
         if self._summariser is not None:
             self._summariser.failures = 0
+
+    @property
+    def problem(self) -> str:
+        """Why this pass has no summary; empty if it has one, or needs none."""
+        summariser = self._summariser
+        return summariser.problem if summariser and self.outcome in ("failed", "off") else ""
 
     def begin_pass(self, epoch: int, on_start: OnStart) -> None:
         """Begin a pass after `epoch` others; `on_start` is called before a model is asked."""

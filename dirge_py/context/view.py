@@ -410,14 +410,15 @@ class ContextView:
         if not (size < job.size if any_gain_counts else size <= job.size * (1 - _LEAST_GAIN)):
             if folding.outcome != "failed":
                 return None
-            return replace(_compaction(job.shape, kind, job.size, job.size), record=None)
+            unchanged = _compaction(job.shape, kind, job.size, job.size, problem=folding.problem)
+            return replace(unchanged, record=None)
         if shape.last != job.shape.last:
             folding.checkpoints.reset()
         self._earlier.append(self.shape)
         self._show_as(shape)
         self.compactions += 1
         summary = shape.summary if folding.outcome == "written" else ""
-        return _compaction(shape, kind, job.size, size, summary)
+        return _compaction(shape, kind, job.size, size, summary, problem=folding.problem)
 
     def _strategies(self) -> dict[StrategyName, Strategy]:
         async def leave_out(job: CompactionJob, shape: ViewShape) -> ViewShape | None:
@@ -437,7 +438,13 @@ class ContextView:
 
 
 def _compaction(
-    shape: ViewShape, kind: CompactionKind, before: int, after: int, summary: str = ""
+    shape: ViewShape,
+    kind: CompactionKind,
+    before: int,
+    after: int,
+    summary: str = "",
+    *,
+    problem: str = "",
 ) -> Compaction:
     """Return the compaction that led to `shape`, with its record."""
     event = ContextCompacted(
@@ -446,6 +453,7 @@ def _compaction(
         tokens_after=after,
         first_kept_index=shape.last,
         summary=summary,
+        problem=problem,
     )
     numbers = {"kind": kind, "tokens_before": before, "tokens_after": after}
     return Compaction(event=event, record={**shape.as_record(), **numbers})

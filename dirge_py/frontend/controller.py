@@ -134,14 +134,22 @@ class ChatController:
                 await self._prompt(conversation, as_prompt(text), how)
         except DirgeError as error:
             self._view.notify_user(f"{error.message}\n{error.hint}".strip(), tone="error")
-            self._view.give_back(text)
+            self._give_back_prompt(text)
         except Exception as error:
             # A command may come from a plugin; its errors must not end the program.
             _logger.exception("a command failed: %s", text.split()[0])
             self._view.notify_user(f"It failed: {type(error).__name__}: {error}", tone="error")
-            self._view.give_back(text)
+            self._give_back_prompt(text)
         finally:
             self._view.refresh_status()
+
+    def _give_back_prompt(self, text: str) -> None:
+        """Put a prompt back into the input. A command is among the earlier prompts.
+
+        In the input, the next line would be glued to it.
+        """
+        if self._registry.read(text) is None:
+            self._view.give_back(text)
 
     async def _prompt(
         self, conversation: "Conversation", text: str, how: Literal["now", "later"]

@@ -62,13 +62,14 @@ def _describe_compaction(event: ContextCompacted) -> str:
     before, after = format_count(event.tokens_before), format_count(event.tokens_after)
     sizes = f"about {before} → {after} tokens"
     author = event.summary_model or "the model"
+    why = f": {event.problem}" if event.problem else ""
     if event.kind == "failed_summary" and event.tokens_after >= event.tokens_before:
-        return "dirge could not summarize the older history; nothing was left out."
+        return f"dirge could not summarize the older history{why}. Nothing was left out."
     return {
         "summary": f"Context compacted: {sizes}, summary by {author}.",
         "prune": f"Context compacted: {sizes}, older tool results shortened.",
-        "failed_summary": f"Context compacted: {sizes}, without a summary: it failed.",
-        "summary_off": f"Context compacted: {sizes}, without a summary: the last ones failed.",
+        "failed_summary": f"Context compacted: {sizes}, without a summary; it failed{why}.",
+        "summary_off": f"Context compacted: {sizes}, without a summary; the last ones failed{why}.",
         "overflow": f"Context compacted: {sizes}, older history left out.",
         "server": f"Context compacted by the service: {before} tokens folded by {author}.",
         "shown_again": f"A message is sent in full again: {sizes}.",

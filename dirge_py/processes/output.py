@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.lib.terminal_text import final_text
 from dirge_py.types.errors import FileError
 
 MAX_FILE_BYTES = 64 * 1024 * 1024
@@ -25,7 +26,7 @@ SHOWN_WHOLE_LINES = 200
 _LIVE_BYTES = 4 * 1024
 
 # These help neither models nor terminals, and some services reject a NUL in JSON.
-_CONTROLS = {code: "�" for code in range(32) if chr(code) not in "\t\n\r\x1b"} | {127: "�"}
+_CONTROLS = {code: "�" for code in range(32) if chr(code) not in "\t\n"} | {127: "�"}
 
 _CONTINUATION_BYTES = bytes(range(0x80, 0xC0))
 
@@ -202,8 +203,11 @@ def whole_characters(
 
 
 def readable(text: str) -> str:
-    """Return `text` with Windows line ends converted, and control characters shown as U+FFFD."""
-    return text.replace("\r\n", "\n").translate(_CONTROLS)
+    """Return what a terminal would show in the end; other control characters are U+FFFD.
+
+    Colours and titles are left out, and progress that was written over is gone.
+    """
+    return final_text(text).translate(_CONTROLS)
 
 
 def split_whole(output: BoundedOutput) -> tuple[BoundedOutput, bytes]:
@@ -223,8 +227,13 @@ def excerpt(output: BoundedOutput) -> str:
     kept = output.head + output.tail
     is_contiguous = len(kept) == output.total_bytes
     is_small = output.total_bytes <= SHOWN_WHOLE_BYTES and output.total_lines <= SHOWN_WHOLE_LINES
-    if is_contiguous and is_small:
-        return readable(whole_characters(kept))
+    if is_contiguous and (is_small or b"\r" in kept or b"\x1b" in kept):
+        whole = readable(whole_characters(kept))
+        # Progress bars are long only until they are drawn.
+        if is_small or (
+            len(whole.encode()) <= SHOWN_WHOLE_BYTES and whole.count("\n") < SHOWN_WHOLE_LINES
+        ):
+            return whole
     first = _first_lines(output.head)
     last = _last_lines(kept if is_contiguous else output.tail)
     left_out = output.total_bytes - len(first) - len(last)

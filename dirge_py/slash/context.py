@@ -24,6 +24,10 @@ async def show_context(args: str, conversation: Conversation, front: FrontEnd) -
     front.show("\n".join(_lines(report)))
 
 
+_UNKNOWN = "unknown cause"
+_TRY_AGAIN = "/compact tries again; `[roles] summarize` chooses the model for it."
+
+
 def _compact_words(conversation: Conversation) -> list[str]:
     """The forms of `/compact`, with the newest messages that could be sent in full again."""
     numbers = [item.number for item in conversation.omitted_messages()][-_MOST_OFFERED:]
@@ -71,15 +75,15 @@ async def compact(args: str, conversation: Conversation, front: FrontEnd) -> Non
 
 async def _compact_now(args: str, conversation: Conversation, front: FrontEnd) -> None:
     done: ContextCompacted | None = await conversation.compact(args)
-    failed = "dirge could not make a summary."
+    failed = f"dirge could not make a summary: {done.problem or _UNKNOWN}." if done else ""
     if done is None:
         front.show("Nothing to compact: the context would not get smaller.")
     elif done.kind != "failed_summary":
         front.show(f"Compacted. {_savings_text(done)} The session keeps everything.", tone="good")
     elif done.tokens_after >= done.tokens_before:
-        front.show(f"{failed} The context is unchanged.", tone="error")
+        front.show(f"{failed} The context is unchanged. {_TRY_AGAIN}", tone="error")
     else:
-        text = f"{failed} Old tool results are cut instead. {_savings_text(done)}"
+        text = f"{failed} Old tool results are cut instead. {_savings_text(done)} {_TRY_AGAIN}"
         front.show(text, tone="warning")
 
 

@@ -19,6 +19,8 @@ from dirge_py.types.messages import Usage
 MAIN = "main"
 SUMMARY = "summarize"
 ASIDE = "asked on the side"
+_SOME_UNKNOWN = "A + means that the cost of some requests is unknown, such as interrupted ones."
+_UNKNOWN = 'The price is unknown. Set `price_in` and `price_out` under [models."ALIAS/MODEL"].'
 _FORGOTTEN_AFTER_S = 300.0
 """How long most services cache the prefix of a request after its last use."""
 _Row: TypeAlias = tuple[str, ...]
@@ -162,8 +164,9 @@ async def cost(args: str, conversation: Conversation, front: FrontEnd) -> None:
         ]
         total = (conversation.usage, conversation.cost_usd)
         lines += [_row("total", requests, total), *_latest(requests), *_by_role(requests)]
-        if any(r.cost_usd is None for r in requests) and any(r.cost_usd for r in requests):
-            lines += ["", "A + means that the cost of some requests is unknown."]
+        if any(r.cost_usd is None for r in requests):
+            some = any(r.cost_usd for r in requests)
+            lines += ["", _SOME_UNKNOWN if some else _UNKNOWN]
     lines += ["", f"Requests while idle: {conversation.idle_requests}"]
     limits = asdict(conversation.settings.limits.most)
     shown = ", ".join(f"{name} {most:,}" for name, most in limits.items() if most is not None)

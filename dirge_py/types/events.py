@@ -226,6 +226,8 @@ class ContextCompacted:
     """The summary of the replaced messages; empty if there is none."""
     summary_model: str = ""
     """The model that wrote the summary; empty if there is none."""
+    problem: str = ""
+    """Why there is no summary, if one was asked for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

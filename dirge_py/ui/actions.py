@@ -63,6 +63,16 @@ def stop(app: DirgeApp) -> None:
             app.hint(f"{app.keymap.name_of('screen', 'stop')} again quits.")
 
 
+def quit(app: DirgeApp) -> None:  # noqa: A001 - the action's name
+    """Quit; while something runs, at a second press."""
+    is_active = app.controller.is_busy or app.controller.state == "compacting"
+    if is_active and not _is_second_press(app, "quit", within_s=QUIT_WITHIN_S):
+        key = app.keymap.name_of("composer", "delete_or_quit")
+        app.hint(f"Still working. {key} again stops it and quits.")
+        return
+    app.leave(0)
+
+
 def suspend(app: DirgeApp) -> None:
     try:
         app.action_suspend_process()
@@ -214,7 +224,7 @@ def palette_choices(app: DirgeApp) -> list[Choice]:
 
 _NAMED = (
     *(background, copy_read, cycle_mode, drop_queue, edit_outside, interrupt, pager, palette),
-    *(paste, read, release_mouse, stop, suspend, up_on_empty),
+    *(paste, quit, read, release_mouse, stop, suspend, up_on_empty),
 )
 
 ACTIONS: Mapping[str, Action] = {
@@ -226,7 +236,6 @@ ACTIONS: Mapping[str, Action] = {
     "go_to_start": lambda app: app.transcript.go_to_start(),
     "page_down": lambda app: app.transcript.scroll_lines(app.transcript.page_lines),
     "page_up": lambda app: app.transcript.scroll_lines(-app.transcript.page_lines),
-    "quit": lambda app: app.leave(0),
     "redraw": lambda app: app.draw_anew(),
     "take_queue_back": lambda app: app.controller.take_queue_back(),
     "todos": lambda app: app.chrome.todos.toggle_class("shown"),

@@ -132,7 +132,12 @@ DEFAULTS: tuple[Key, ...] = (
     Key("composer", "stash", ("ctrl+s",), "stash the draft; on empty input: restore it"),
     Key("composer", "undo", ("ctrl+underscore", "ctrl+shift+underscore"), "undo"),
     Key("composer", "redo", ("alt+u", "alt+underscore", "ctrl+shift+z"), "redo"),
-    Key("composer", "delete_or_quit", ("ctrl+d",), "delete forward; on empty input: quit"),
+    Key(
+        "composer",
+        "delete_or_quit",
+        ("ctrl+d",),
+        "delete forward; on empty input: quit, twice in a run",
+    ),
     Key("composer", "yank", ("ctrl+y",), "put back what was cut"),
     Key("composer", "yank_pop", ("alt+y",), "right after that: put back the cut before it"),
     Key("composer", "cut_to_end", ("ctrl+k",), "cut to the end of the line"),

@@ -194,12 +194,21 @@ async def test_case_115_without_summarizer_oldest_messages_are_left_out():
     assert "Make the tests pass, please." in prepared.messages[0].text
 
 
-@pytest.mark.parametrize("answer", ["no headings here", "", RuntimeError("down"), TimeoutError()])
-async def test_case_115_failed_summary_sends_history_with_cleared_results(answer: Any):
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        ("no headings here", "none of the headings"),
+        ("", "returned nothing"),
+        (RuntimeError("The service is down."), "The service is down"),
+        (TimeoutError(), "took too long"),
+    ],
+)
+async def test_case_115_failed_summary_sends_history_with_cleared_results(answer: Any, reason: str):
     messages = (user_text("go"), *step(99, "z" * 2_500), *single_prompt_run(40)[1:])
     prepared = await at(view(Summaries(answers=[answer])), messages, 0.76)
 
     assert prepared.compaction.event.kind == "failed_summary"
+    assert reason in prepared.compaction.event.problem
     assert len(prepared.messages) == len(messages)
     assert "cleared to save room" in prepared.messages[2].text
     assert prepared.messages[-1] is messages[-1]

@@ -1,5 +1,6 @@
 """`/context` and `/compact`, as typed."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -80,11 +81,11 @@ async def test_compact_reports_nothing_to_do_and_failure():
         return None
 
     async def failed(focus: str) -> ContextCompacted:
-        return done("failed_summary", 20_000)
+        return replace(done("failed_summary", 20_000), problem="the service is down")
 
     assert "Nothing to compact" in (await run_line("/compact", compact=nothing)).shown[0]
     front = await run_line("/compress", compact=failed)
-    assert "dirge could not make a summary" in front.shown[0]
+    assert "dirge could not make a summary: the service is down. The context" in front.shown[0]
     assert front.failed
 
 

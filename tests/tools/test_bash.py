@@ -60,6 +60,15 @@ async def test_command_output_is_tool_result(shell):
     assert result.details["exit_code"] == 0
 
 
+async def test_model_gets_output_as_a_terminal_shows_it_in_the_end(shell):
+    result = await shell.run(
+        r"printf '\033]0;title\007\033[31mred\033[0m\n';"
+        r" for n in $(seq 1 5000); do printf '\r%d %%' $n; done; echo; echo done"
+    )
+
+    assert result.text == "red\n5000 %\ndone"
+
+
 async def test_failed_command_result_ends_with_exit_code_and_is_no_tool_error(shell):
     result = await shell.run("echo broken >&2; exit 7")
 

@@ -47,11 +47,19 @@ async def test_output_longer_than_screen_is_shown_from_its_start(project: Script
         assert "› hello" in driver.screen
 
 
-async def test_unknown_command_stays_in_input_with_suggestion(project: ScriptedProject):
+async def test_command_after_a_failed_one_is_not_glued_to_it(project: ScriptedProject):
     async with running_app(project) as driver:
         await driver.send("/modell gpt-4.1")
         await driver.until(lambda: "Did you mean /model?" in driver.text)
+        assert driver.app.composer.text == ""
+        await driver.pilot.press("up")
         assert driver.app.composer.text == "/modell gpt-4.1"
+        await driver.pilot.press("down")
+        await driver.send("/redo")
+        await driver.until(lambda: "Nothing to redo" in driver.text)
+        await driver.send("/todos")
+        await driver.until(lambda: "The todo list is empty." in driver.text)
+        assert driver.sent == []
 
 
 async def test_failing_command_shows_error_and_app_keeps_running(
@@ -64,7 +72,7 @@ async def test_failing_command_shows_error_and_app_keeps_running(
         monkeypatch.setattr(driver.conversation, "context_report", broken)
         await driver.send("/context")
         await driver.until(lambda: "RuntimeError: no such luck" in driver.text)
-        assert driver.app.composer.text == "/context"
+        assert driver.app.composer.text == ""
         assert driver.app.is_running
 
 
@@ -254,7 +262,7 @@ async def test_cd_that_fails_keeps_folder_and_conversation(project: ScriptedProj
         await driver.until(lambda: "no room" in driver.text)
         assert Path.cwd() == project.folder
         assert driver.app.controller.conversation is driver.conversation
-        assert driver.app.composer.text == "/cd sub"
+        assert driver.app.composer.text == ""
 
 
 async def test_esc_cancels_pending_side_question(project: ScriptedProject):
@@ -336,7 +344,7 @@ async def test_clear_has_to_wait_during_a_run(project: ScriptedProject):
         await driver.until(lambda: driver.app.controller.is_running)
         await driver.send("/clear")
         await driver.until(lambda: "has to wait" in driver.text)
-        assert driver.app.composer.text == "/clear"
+        assert driver.app.composer.text == ""
         assert len(driver.opened) == 1
 
 

@@ -85,7 +85,7 @@ def test_failed_compaction_is_not_reported_as_success() -> None:
         tokens_before=90, tokens_after=90, first_kept_index=0, kind="failed_summary"
     )
 
-    assert "nothing was left out" in describe_event(kept)
+    assert "Nothing was left out" in describe_event(kept)
     assert "compacted" not in describe_event(kept)
 
 
@@ -270,6 +270,16 @@ async def test_failed_attempt_is_hidden_once_retry_succeeds(project: ScriptedPro
         assert "Try 2" not in driver.text
         driver.app.transcript.toggle_all()
         assert "· Try 2: overloaded" in driver.text
+
+
+async def test_esc_during_a_retry_keeps_the_reason_on_the_screen(project: ScriptedProject):
+    project.model.will_fail("overloaded", kind="server")
+    async with running_app(project) as driver:
+        await driver.send("tell me")
+        await driver.until(lambda: "! Try 2" in driver.screen)
+        await driver.pilot.press("escape")
+        await driver.until(lambda: "Interrupted." in driver.text)
+        assert "The last attempt failed: overloaded" in driver.text
 
 
 async def test_diff_is_split_on_wide_screen(project: ScriptedProject):

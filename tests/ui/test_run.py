@@ -202,6 +202,18 @@ async def test_ctrl_d_quits_on_empty_input_and_deletes_otherwise(project: Script
         await driver.until(lambda: not driver.app.is_running)
 
 
+async def test_first_ctrl_d_during_a_run_asks_and_second_quits(project: ScriptedProject):
+    project.model.will_call("bash", command=WAITING_COMMAND)
+    async with running_app(project, mode="yolo") as driver:
+        await driver.send("go")
+        await driver.until(lambda: driver.app.controller.is_running)
+        await driver.pilot.press("ctrl+d")
+        await driver.until(lambda: "Ctrl+D again stops it and quits." in driver.screen)
+        assert driver.app.is_running
+        await driver.pilot.press("ctrl+d")
+        await driver.until(lambda: not driver.app.is_running)
+
+
 async def test_shift_tab_cycles_standard_accept_plan(project: ScriptedProject):
     async with running_app(project) as driver:
         seen = []

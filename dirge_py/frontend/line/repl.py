@@ -49,7 +49,7 @@ KEYS = (
     ("Tab", "complete a command or an @file"),
     ("Up, Down, Ctrl+R", "earlier prompts"),
     ("Ctrl+C", "clear the line, else interrupt, else quit at the second press"),
-    ("Ctrl+D", "quit, on an empty line"),
+    ("Ctrl+D", "quit, on an empty line; during a run at the second press"),
     ("Ctrl+Z", "suspend"),
 )
 
@@ -109,7 +109,7 @@ class Repl(FrontEnd):
         self._changed = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
         self._exit_code: int | None = None
-        self._stopped_at = -QUIT_WITHIN_S
+        self._stopped_at = self._ended_at = -QUIT_WITHIN_S
         self._has_failed = False
         self._sends = 0
 
@@ -125,7 +125,9 @@ class Repl(FrontEnd):
                     break  # The rest of the script would cost money without a reader.
             line = await self.source.line()
             if line is None:
-                break
+                if self._may_quit():
+                    break
+                continue
             self.run_later(self.send(line))
             await asyncio.sleep(0)  # From now on it counts as sent.
         if self._exit_code is not None:
@@ -208,6 +210,16 @@ class Repl(FrontEnd):
             self.quit(0)
         else:
             self.notify_user("Ctrl+C again quits.")
+
+    def _may_quit(self) -> bool:
+        """Whether the end of the input quits: during a run only a second Ctrl+D does."""
+        if self.source.is_script or self._exit_code is not None or not self.controller.is_busy:
+            return True
+        now = time.monotonic()
+        was_pressed, self._ended_at = now - self._ended_at < QUIT_WITHIN_S, now
+        if not was_pressed:
+            self.notify_user("Still working. Ctrl+D again stops it and quits.")
+        return was_pressed
 
     def run_later(self, work: Coroutine[Any, Any, None]) -> None:
         """Run `work` while lines are read."""

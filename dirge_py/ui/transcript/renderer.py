@@ -24,6 +24,7 @@ from dirge_py.types.messages import (
     Usage,
     UserMessage,
 )
+from dirge_py.types.outcomes import Cancelled
 from dirge_py.types.tools import LoopToolResult
 from dirge_py.ui.transcript import blocks as shown
 from dirge_py.ui.transcript import plan_blocks
@@ -89,6 +90,7 @@ class TranscriptRenderer:
         self._turn = 0
         self._is_in_run = False
         self._activity: shown.TranscriptBlock | None = None
+        self._retried = ""  # The error of the last attempt, until an answer begins.
         self.phases = PlanRenderer(self, page, clock)
         """Draws the events of plans."""
 
@@ -217,12 +219,14 @@ class TranscriptRenderer:
         self._end_activity()
         self._answer.withdraw()
         self._drop_calls_begun()
+        self._retried = event.error
         delay_s, attempt = event.delay_ms / 1000, event.attempt + 1
         self._activity = shown.RetryBlock(attempt, delay_s, event.error, clock=self._clock)
         self._page.add(self._activity)
 
     def _update(self, event: events.MessageUpdate) -> None:
         self._end_activity()
+        self._retried = ""
         if not event.phase.startswith("toolcall"):
             self._answer.on_event(event)
         elif event.tool_call_id and event.tool_name:
@@ -336,6 +340,9 @@ class TranscriptRenderer:
         self._answer = self._new_answer()
         self._is_in_run = False
         self._end_activity()
+        if self._retried and isinstance(event.outcome, Cancelled):
+            self.notice(f"The last attempt failed: {self._retried}", tone="warning")
+        self._retried = ""
         text, tone = event_text.describe_run_end(event)
         if text:
             self.notice(text, tone=tone)
