@@ -15,6 +15,8 @@ from dirge_py.config.load import load
 from dirge_py.config.paths import config_file
 from dirge_py.context.tokens import estimate_text
 from dirge_py.frontend.print.streams import handled_signals
+from dirge_py.lib.text import visible
+from dirge_py.permission.project_trust import SETTINGS, inspect_project
 from dirge_py.providers.discovery import with_local_servers
 from dirge_py.sdk.environment import chosen_tools
 from dirge_py.sdk.options import BuildOptions
@@ -82,7 +84,10 @@ def _report(verb: str, path: Path | None) -> ConfigReport:
             total = f"{estimate_text(text):>6}  total (estimated tokens)"
             return ConfigReport("\n".join([text, "", "-" * 40, *table, total]))
         case _:
-            return commands.config_show(path=path, around=with_local_servers)
+            trust = inspect_project(Path.cwd())
+            settings = trust.settings
+            project = (settings, visible(str(trust.root / SETTINGS))) if settings else None
+            return commands.config_show(path=path, around=with_local_servers, project=project)
 
 
 class ConsolePrompter:

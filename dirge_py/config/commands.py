@@ -11,6 +11,7 @@ from dirge_py.config.models import main_model, resolve_model
 from dirge_py.config.paths import config_file
 from dirge_py.config.problems import Path as KeyPath
 from dirge_py.config.problems import dotted
+from dirge_py.config.project import ProjectConfig
 from dirge_py.config.schema import Config, all_entries
 from dirge_py.config.sources import Overrides
 from dirge_py.files.atomic import atomic_write
@@ -81,10 +82,20 @@ def config_show(
     path: Path | None = None,
     *,
     around: Callable[[Config], Config] = lambda config: config,
+    project: tuple[ProjectConfig, str] | None = None,
 ) -> ConfigReport:
-    """Every setting in force as `key = value  # source`. Keys are named, never shown."""
+    """Every setting in force as `key = value  # source`. Keys are named, never shown.
+
+    `project` has the settings of a trusted project and their file.
+    """
     config = around(load(overrides, environment, path))
     lines = [line for line, _ in _setting_lines(config)]
+    if project is not None:
+        settings, file = project
+        if settings.ui.theme:
+            lines = [line for line in lines if not line.startswith("ui.theme = ")]
+        leaves = _leaves(settings.model_dump(exclude_unset=True, exclude_none=True), ())
+        lines += [f"{dotted(key)} = {_shown(key, value)}  # {file}" for key, value in leaves]
     chosen = config.origin.chosen
     try:
         choice = main_model(config)

@@ -98,9 +98,12 @@ def uniform_decision(request: CallFacts, effect: Effect, policy: Policy, reason:
 
 
 def explain(decision: Decision, tool: str, input_text: str) -> str:
-    """Return the decision and its trace as lines of text, for `/why` and `dirge why`."""
-    lines = [f"{tool} {input_text}", f"{decision.effect}: {decision.reason} [{decision.policy}]"]
-    lines += _claim_lines(decision, decision.claims, with_all=True)
+    """Return the decision as lines of text, for `/why` and `dirge why`: the verdict first.
+
+    Policies that do not apply are left out; `as_json` has them all.
+    """
+    lines = [f"{decision.effect}: {decision.reason} [{decision.policy}]", f"{tool} {input_text}"]
+    lines += _claim_lines(decision, decision.claims)
     if decision.grant:
         lines += ["", "for this session: " + ", ".join(f"`{rule}`" for rule in decision.grant)]
     if decision.wider:
@@ -108,21 +111,19 @@ def explain(decision: Decision, tool: str, input_text: str) -> str:
     return "\n".join(lines)
 
 
-def _claim_lines(
-    decision: Decision, claims: Sequence[AskedClaim], *, with_all: bool
-) -> Iterator[str]:
-    """Yield lines about the claims and their votes, `with_all` also those that do not apply."""
+def _claim_lines(decision: Decision, claims: Sequence[AskedClaim]) -> Iterator[str]:
+    """Yield lines about the claims and the votes that apply."""
     votes: dict[str, list[TraceLine]] = {}
     for line in decision.trace:
         votes.setdefault(line.claim, []).append(line)
     for claim in claims:
         name = f"{claim.op} {claim.resource}"
         yield from ("", name, f"  → {claim.effect} [{claim.policy}]")
-        if with_all and claim.real and claim.real != claim.resource:
+        if claim.real and claim.real != claim.resource:
             yield f"  leads to {claim.real}"
         for line in votes.get(name, ()):
-            if with_all or line.effect:
-                yield f"  {line.policy:<10} {line.effect or 'n/a':<5} {line.reason}".rstrip()
+            if line.effect:
+                yield f"  {line.policy:<10} {line.effect:<5} {line.reason}".rstrip()
 
 
 KEPT = 200
@@ -290,7 +291,7 @@ def _explained(decision: Decision, effect: Result, policy: str, reason: str) -> 
     lines = [f"{effect}: {shown} [{policy}]"]
     if policy != decision.policy:
         lines.append(f"the rules said {decision.effect}: {decision.reason} [{decision.policy}]")
-    lines += _claim_lines(decision, _recorded_claims(decision), with_all=False)
+    lines += _claim_lines(decision, _recorded_claims(decision))
     return "\n".join([*lines, *_left_out(decision)])
 
 

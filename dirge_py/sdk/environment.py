@@ -2,8 +2,6 @@
 
 import os
 import re
-import shutil
-import tempfile
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
@@ -21,6 +19,7 @@ from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.nearest import nearest
 from dirge_py.lib.paths import is_below
 from dirge_py.lib.redaction import Redactor, secret_values
+from dirge_py.lib.temporary_folder import TemporaryFolder
 from dirge_py.permission.settings import key_variables
 from dirge_py.processes.environment import EnvironmentPolicy, block_inspection
 from dirge_py.processes.runner import Runner, Shells, ended_notice
@@ -258,9 +257,9 @@ def enabled_tools(config: Config, tools: Iterable[Tool[Any]]) -> list[Tool[Any]]
 
 def temporary_folder(resources: ExitStack) -> Path:
     """Make the folder for what a conversation without a journal stores; `resources` removes it."""
-    folder = Path(tempfile.mkdtemp(prefix="dirge-"))
-    resources.callback(shutil.rmtree, folder, ignore_errors=True)
-    return folder
+    folder = TemporaryFolder("session")
+    resources.callback(folder.remove)
+    return Path(folder.path)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,7 +5,7 @@ import json
 import os
 import platform
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, metadata
@@ -23,6 +23,7 @@ from dirge_py.session.import_export.export import write_new_file
 from dirge_py.slash.base import FrontEnd, command
 from dirge_py.slash.settings import changed_lines
 from dirge_py.types.errors import DirgeError, UsageError
+from dirge_py.types.extensions import Command
 
 if TYPE_CHECKING:
     from dirge_py.conversation.conversation import Conversation
@@ -43,17 +44,60 @@ _HELP_END = (
     "prompt that begins with /."
 )
 _READ_BYTES = 1_000_000
+_GROUPS = {
+    "Every day": "help clear model mode compact undo rewind sessions diff copy plan cost quit",
+    "Sessions": "rename retry redo fork clone tree search recall export cd add-dir",
+    "Runs": "continue step stop btw goal todos tasks",
+    "Permissions": "allow why",
+    "Context and memory": "context init memory remember prompt effort",
+    "Cost and limits": "stats cache limits",
+    "Screen and keys": "theme vim keybindings reasoning panel display pager edit redraw",
+    "Settings and problems": "config status doctor terminal-setup release-notes feedback",
+    "Extending dirge": "plugins tools hooks",
+}
+"""The commands by what they are for. Those of plugins follow."""
 
 
-@command("help", "commands and keys")
+@command(
+    "help",
+    "commands and keys; with a word, the commands about it",
+    usage="[WORD]",
+    aliases=("commands",),
+)
 async def show_help(args: str, conversation: "Conversation", front: FrontEnd) -> None:
-    rows = []
-    for known in front.commands:
-        names = " ".join(f"/{name}" for name in (known.name, *known.aliases))
-        rows.append((f"{names} {known.usage}".rstrip(), known.summary))
-    tables = {"Commands": rows, "Own names": front.commands.own_names, "Keys": front.keys}
+    if args:
+        front.show("\n".join(_aligned(_matching(args.removeprefix("/"), front.commands))))
+        return
+    tables = {**_grouped(front.commands), "Your names": front.commands.own_names}
+    tables["Keys"] = front.keys
     parts = ["\n".join([title, *_aligned(table)]) for title, table in tables.items() if table]
     front.show("\n\n".join([*parts, _HELP_END]))
+
+
+def _grouped(commands: Iterable[Command]) -> dict[str, list[tuple[str, str]]]:
+    """The commands by what they are for, those for every day first; others are under More."""
+    known = {each.name: each for each in commands}
+    groups: dict[str, list[tuple[str, str]]] = {}
+    for title, names in _GROUPS.items():
+        groups[title] = [_row(known.pop(name)) for name in names.split() if name in known]
+    groups["More"] = [_row(each) for each in known.values()]
+    return groups
+
+
+def _row(each: Command) -> tuple[str, str]:
+    also = f" (also {', '.join(f'/{name}' for name in each.aliases)})" if each.aliases else ""
+    return f"/{each.name} {each.usage}".rstrip(), f"{each.summary}{also}"
+
+
+def _matching(word: str, commands: Iterable[Command]) -> list[tuple[str, str]]:
+    """The command of that name or alias, else those that mention the word. Raises UsageError."""
+    every = list(commands)
+    named = [each for each in every if word in (each.name, *each.aliases)]
+    rows = [_row(each) for each in named or every]
+    found = rows if named else [row for row in rows if word.lower() in " ".join(row).lower()]
+    if not found:
+        raise UsageError(f"No command is about {word!r}.", hint="/help lists all of them.")
+    return found
 
 
 @command("quit", "leave; the session is kept", aliases=("exit", "q", ":q"))

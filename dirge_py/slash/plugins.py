@@ -1,15 +1,18 @@
 """`/plugins`, `/hooks` and `/tools`: what plugins added, and what runs at each hook."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from dirge_py.conversation.conversation import Conversation
 from dirge_py.extensions.plugins.registration import Plugins
 from dirge_py.lib.nearest import nearest
+from dirge_py.lib.text import truncate
 from dirge_py.lib.text_width import align_columns
 from dirge_py.slash.base import FrontEnd, command
 from dirge_py.types.errors import UsageError
 from dirge_py.types.extensions import HookReport, PluginReport
+from dirge_py.types.tools import LoopTool
 
+_SUMMARY_CHARS = 100
 _NONE = "There are no plugins. A plugin is one file in the folder `plugins` beside config.toml."
 
 
@@ -44,25 +47,54 @@ async def hooks(args: str, conversation: Conversation, front: FrontEnd) -> None:
 
 @command(
     "tools",
-    "the tools; with a name, what wraps its calls",
+    "the tools; with a name, what it does and its arguments; --chain: what wraps its calls",
     usage="[NAME] [--chain]",
     complete=lambda conversation: conversation.tool_names,
 )
 async def tools(args: str, conversation: Conversation, front: FrontEnd) -> None:
     words = [word for word in args.split() if word != "--chain"]
-    if not words:
-        reasons = {tool.name: getattr(tool, "unavailable", "") for tool in conversation.tools}
-        lines = [f"{name}{f'  (not now: {why})' * bool(why)}" for name, why in reasons.items()]
-        front.show("\n".join(lines) or "The model has no tools.")
+    name = words[0] if words else ""
+    if not name:
+        rows = [(tool.name, _summary(tool)) for tool in conversation.tools]
+        front.show("\n".join(align_columns(rows)) or "The model has no tools.")
         return
-    name = words[0]
     tool = next((tool for tool in conversation.tools if tool.name == name), None)
     if tool is None:
         meant = nearest(name, conversation.tool_names)
         hint = f"Did you mean {meant}?" if meant else "/tools lists them."
         raise UsageError(f"There is no tool {name}.", hint=hint)
     around = (conversation.extension(Plugins) or Plugins()).chain(name)
-    front.show(" → ".join([*around, *getattr(tool, "chain", ()), name]))
+    chain = [*around, *getattr(tool, "chain", ())]
+    if "--chain" in args.split():
+        front.show(" → ".join([*chain, name]))
+    else:
+        front.show("\n".join(_described_tool(tool, chain)))
+
+
+def _summary(tool: LoopTool) -> str:
+    """What the tool is for, in one line, or why it can't be used now."""
+    why = getattr(tool, "unavailable", "")
+    first = tool.description.strip().partition("\n")[0].partition(". ")[0].removesuffix(".")
+    return f"not now: {why}" if why else truncate(first, _SUMMARY_CHARS)
+
+
+def _described_tool(tool: LoopTool, chain: Sequence[str]) -> Iterator[str]:
+    yield tool.name
+    if why := getattr(tool, "unavailable", ""):
+        yield f"Not now: {why}"
+    yield from ("", tool.description.strip())
+    properties = tool.parameters.get("properties")
+    if isinstance(properties, Mapping) and properties:
+        required = tool.parameters.get("required", ())
+        rows = [
+            (f"  {name}", "" if name in required else "optional", str(about.get("description", "")))
+            for name, about in properties.items()
+            if isinstance(about, Mapping)
+        ]
+        yield from ("", "Arguments", *align_columns(rows))
+    if chain:
+        yield from ("", f"Its calls go through: {' → '.join([*chain, tool.name])}")
+    yield from ("", f"/why {tool.name} INPUT shows whether a call would be allowed.")
 
 
 def _described(plugin: PluginReport) -> Sequence[str]:

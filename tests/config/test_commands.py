@@ -7,6 +7,7 @@ from dirge_py.config.commands import config_check, config_init, config_path, con
 from dirge_py.config.edit import edit_config, save_provider
 from dirge_py.config.load import load
 from dirge_py.config.models import main_model
+from dirge_py.config.project import read_project_config
 from dirge_py.config.sources import Overrides, ProviderDraft
 from dirge_py.types.errors import ConfigError
 
@@ -121,6 +122,18 @@ def test_config_show_names_source_of_each_value_and_hides_secrets(environment, f
     assert "# model: a/m, thinking off (DIRGE_MODEL)" in text
     assert "s3" not in text
     assert "sk-1" not in text
+
+
+def test_config_show_names_what_a_trusted_project_sets(environment, file):
+    file.write_text('[ui]\ntheme = "dark"\n')
+    rule = b'[[permission.rule]]\nop = "edit"\nmatch = "*"\neffect = "ask"\n'
+    place = "/p/.dirge/config.toml"
+    project = (read_project_config(b'[ui]\ntheme = "light"\n' + rule, place), place)
+    lines = config_show(environment=environment, project=project).text.splitlines()
+
+    assert 'ui.theme = "light"  # /p/.dirge/config.toml' in lines
+    assert not [line for line in lines if '"dark"' in line]
+    assert 'permission.rule[0].effect = "ask"  # /p/.dirge/config.toml' in lines
 
 
 def test_save_provider_keeps_comments_and_writes_backup(file):

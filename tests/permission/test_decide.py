@@ -223,16 +223,17 @@ def test_decision_trace_lists_every_policy_once_per_claim(project: Project) -> N
     ] * 2  # fmt: skip
 
 
-def test_explanation_shows_effect_reason_and_every_vote(project: Project) -> None:
+def test_explanation_shows_verdict_first_and_every_vote_that_applies(project: Project) -> None:
     rule = deny("execute:git push *")
 
     text = explain(project.run("git push", rule), "bash", "git push")
 
     assert text.splitlines()[:2] == [
-        "bash git push",
         "deny: the rule `execute:git push *` denies it [deny-rule]",
+        "bash git push",
     ]
     assert "  default    ask" in text
+    assert "n/a" not in text
 
 
 @pytest.mark.parametrize(

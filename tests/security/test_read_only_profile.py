@@ -225,7 +225,7 @@ def _is_bad(seen: ProcessTrace, place: Path) -> bool:
 
 
 def _is_scratch(path: str, place: Path) -> bool:
-    return path in ("/dev/null", "/dev/tty") or path.startswith(f"{place}/tmp/dirge-read-only-")
+    return path in ("/dev/null", "/dev/tty") or path.startswith(f"{place}/tmp/dirge-tmp-read-only-")
 
 
 def _environment(place: Path) -> dict[str, str]:

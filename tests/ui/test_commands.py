@@ -36,11 +36,24 @@ async def test_e01_help_lists_every_command_alias_and_effective_key(project: Scr
         assert "PageDown" in driver.text
 
 
+async def test_help_begins_with_everyday_commands_and_explains_a_word(project: ScriptedProject):
+    async with running_app(project) as driver:
+        await driver.send("/help")
+        await driver.until(lambda: "Keys" in driver.text)
+        everyday, others = driver.text.index("/clear"), driver.text.index("/hooks")
+        assert driver.text.index("Every day") < everyday < others
+        assert "/reset)" in driver.text
+        await driver.send("/help nothingatall")
+        await driver.until(lambda: "No command is about 'nothingatall'" in driver.text)
+        await driver.send("/help compress")
+        await driver.until(lambda: driver.text.count("/compact [FOCUS") == 2)
+
+
 async def test_output_longer_than_screen_is_shown_from_its_start(project: ScriptedProject):
     async with running_app(project) as driver:
         await driver.send("/help")
         await driver.until(
-            lambda: "Commands" in driver.screen and "PageDown scrolls on." in driver.screen
+            lambda: "Every day" in driver.screen and "PageDown scrolls on." in driver.screen
         )
         await driver.send("hello")
         await driver.idle()

@@ -8,12 +8,11 @@ created next to a guarded `.git`: the entries of such a folder are allowed one b
 import json
 import os
 import platform
-import shutil
 import sys
-import tempfile
 from collections.abc import Iterator
 
 from dirge_py.lib.paths import is_below, is_below_any
+from dirge_py.lib.temporary_folder import TemporaryFolder
 from dirge_py.processes.sandbox import landlock_exec
 from dirge_py.processes.sandbox.mount_plan import MountEffect, MountPlan, plan_mounts
 from dirge_py.processes.sandbox.profile import LaunchSpec, SandboxProfile, lowered_limits
@@ -54,7 +53,7 @@ class Landlock:
     def __init__(self, profile: SandboxProfile) -> None:
         """`profile` is physical."""
         self._profile = profile
-        self._tmp = os.path.realpath(tempfile.mkdtemp(prefix="dirge-sandbox-"))
+        self._tmp = TemporaryFolder("sandbox")
 
     def __call__(self, arguments: list[str], spec: LaunchSpec) -> list[str]:
         """Return the argument list that runs `arguments` inside. Raises as `plan_mounts`."""
@@ -67,20 +66,20 @@ class Landlock:
                     del places[path]
         has_network = self._profile.network or "network" in spec.permits
         # Otherwise root could read the disk itself there.
-        places |= {"/dev": "hide", self._tmp: "write"}
+        places |= {"/dev": "hide", self._tmp.path: "write"}
         places |= dict.fromkeys((f"/dev/{name}" for name in _OPEN_DEVICES), "write")
         settings = {
             "rules": list(rules_of(places)),
             "filter": (filter_program(sockets=has_network, ipc=False) or b"").hex(),
             "limits": lowered_limits(),
-            "tmp": self._tmp,
+            "tmp": self._tmp.path,
         }
         program = [sys.executable, "-I", "-S", landlock_exec.__file__]
         return [*program, json.dumps(settings), "--", *arguments]
 
     def close(self) -> None:
         """Remove the folder for temporary files, with its contents."""
-        shutil.rmtree(self._tmp, ignore_errors=True)
+        self._tmp.remove()
 
 
 def rules_of(places: MountPlan) -> Iterator[tuple[str, MountEffect]]:

@@ -7,13 +7,13 @@ import asyncio
 import ipaddress
 import os
 import re
-import shutil
 import socket
-import tempfile
 import threading
 from collections.abc import Iterable
 from contextlib import suppress
 from urllib.parse import urlsplit
+
+from dirge_py.lib.temporary_folder import TemporaryFolder
 
 _LABEL = re.compile(r"[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?")
 _NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
@@ -110,7 +110,8 @@ class HostProxy:
     def __init__(self, hosts: HostList) -> None:
         """Raises `OSError` if it cannot be started."""
         self._hosts = hosts
-        self.folder = os.path.realpath(tempfile.mkdtemp(prefix="dirge-proxy-"))
+        self._temporary = TemporaryFolder("proxy")
+        self.folder = self._temporary.path
         self.path = os.path.join(self.folder, "socket")
         self._loop = asyncio.new_event_loop()
         self._free = asyncio.Semaphore(_AT_ONCE)
@@ -136,7 +137,7 @@ class HostProxy:
         self._thread.join(_START_LIMIT_S)
         if not self._loop.is_running():
             self._loop.close()
-        shutil.rmtree(self.folder, ignore_errors=True)
+        self._temporary.remove()
 
     async def _end(self) -> None:
         self._server.close()

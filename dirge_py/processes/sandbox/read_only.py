@@ -5,14 +5,12 @@ wrong: the command writes only to its own temporary folder, opens no socket, and
 in the workspace or in a home folder. It applies whatever `[sandbox]` says.
 """
 
-import os
 import threading
 from collections.abc import Callable, Sequence
-from shutil import rmtree
-from tempfile import mkdtemp
 from typing import TYPE_CHECKING
 
 from dirge_py.lib.lazy import late
+from dirge_py.lib.temporary_folder import TemporaryFolder
 from dirge_py.processes.programs import closed_folders
 from dirge_py.processes.sandbox.profile import (
     LaunchSpec,
@@ -50,7 +48,7 @@ class ReadOnlyProfile:
         self._sandbox = sandbox
         self._lock = threading.Lock()
         self._mechanism: Mechanism | None = None
-        self._tmp = ""
+        self._tmp: TemporaryFolder | None = None
         self._is_closed = False
 
     @property
@@ -70,18 +68,18 @@ class ReadOnlyProfile:
             if self._is_closed:
                 raise ProcessError("No command is started while dirge ends.")
             try:
-                self._tmp = self._tmp or os.path.realpath(mkdtemp(prefix="dirge-read-only-"))
+                self._tmp = self._tmp or TemporaryFolder("read-only")
             except OSError as error:
                 text = f"Can't create a folder for temporary files: {error.strerror or error}."
                 hint = "Free some space there, or set TMPDIR to a folder that you can write to."
                 raise ProcessError(text, hint=hint) from error
         closed = closed_folders(self._roots(), self._home)
-        return restricted_start(kind, arguments, self._sandbox, closed, spec, self._tmp)
+        return restricted_start(kind, arguments, self._sandbox, closed, spec, self._tmp.path)
 
     def close(self) -> None:
         """Remove the temporary folder with its contents. After this, nothing can be started."""
         with self._lock:
             self._is_closed = True
-            if self._tmp:
-                rmtree(self._tmp, ignore_errors=True)
-                self._tmp = ""
+            if self._tmp is not None:
+                self._tmp.remove()
+                self._tmp = None

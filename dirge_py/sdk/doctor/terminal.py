@@ -27,6 +27,8 @@ MODES = {
     2004: ("bracketed paste", "without it pasted new lines send the prompt; attach files with @"),
 }
 """The modes dirge uses, by DECRQM's numbers, and what happens without each."""
+_KNOWN_TO_TMUX = (1004, 2004)
+"""Modes that every tmux in use has; only newer ones answer when asked."""
 _KITTY = "\x1b[?u"
 _CAN_SET_CLIPBOARD = "\x1bP+q4d73\x1b\\"
 _WHAT_ARE_YOU = "\x1b[c"
@@ -160,6 +162,8 @@ def check_terminal_answers(
         for mode, (name, loss) in MODES.items():
             if answers.modes.get(mode, 0) in (1, 2, 3):
                 yield passed(name, "known")
+            elif environment.get("TMUX") and mode in _KNOWN_TO_TMUX:
+                yield passed(name, "known to every tmux, though this one doesn't say so")
             else:
                 yield warn(name, f"not known: {loss}", "use another terminal, or tmux 3.4 or newer")
         claim = "says that it takes it (OSC 52)"

@@ -8,13 +8,13 @@ import base64
 import json
 import os
 import sys
-import tempfile
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.lib.temporary_folder import TemporaryFolder
 from dirge_py.processes.output import OutputStore
 from dirge_py.processes.programs import find_program
 from dirge_py.processes.runner import Runner
@@ -85,7 +85,7 @@ async def search_lines(
     count = 0
     lines: list[MatchedLine] = []
     program, needed = _search_command(search, ripgrep)
-    with tempfile.TemporaryDirectory(prefix="dirge-grep-") as folder:
+    with TemporaryFolder("grep") as folder:
         outputs = OutputStore(Path(folder))
         for batch in _batches(search.paths):
             finished = await runner.run(
@@ -228,7 +228,7 @@ async def search_names(
     """Return the indexes of the names that `pattern` matches. Raises like `search_lines`."""
     if not names:
         return []
-    with tempfile.TemporaryDirectory(prefix="dirge-names-") as folder:
+    with TemporaryFolder("names") as folder:
         listed = "\n".join(printable_name(name).replace("\n", "\ufffd") for name in names)
         Path(folder, "names").write_bytes(f"{listed}\n".encode())
         search = LineSearch(pattern=pattern, folder=folder, paths=["./names"])

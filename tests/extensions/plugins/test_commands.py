@@ -24,7 +24,10 @@ def conversation_with(plugins: Plugins) -> Any:
         is_compacting=False,
         exclusive_owner=None,
         tool_names=["echo", "read"],
-        tools=[SimpleNamespace(name="echo"), SimpleNamespace(name="read")],
+        tools=[
+            SimpleNamespace(name=name, description=f"{name} it. Fast.", parameters={})
+            for name in ("echo", "read")
+        ],
         extension=lambda kind: plugins if kind is Plugins else None,
         extensions=ExtensionSet([plugins]),
     )
@@ -180,7 +183,8 @@ async def test_plugins_hooks_and_tools_commands_work_without_plugins(plugin_fold
     front = Front(Plugins())
     assert "There are no plugins." in await typed(front, "/plugins")
     assert await typed(front, "/hooks") == "No hook has a handler yet."
-    assert await typed(front, "/tools") == "echo\nread"
+    listing = await typed(front, "/tools")
+    assert listing.splitlines() == ["echo  echo it", "read  read it"]
 
 
 async def test_hooks_command_shows_plugin_and_built_in_hooks_in_run_order(
@@ -210,7 +214,10 @@ async def test_case_a14_tools_chain_shows_wrappers_of_a_tool(plugin_folder: Plug
 
     front = front_with(plugin_folder.add("a", register).host())
     assert await typed(front, "/tools echo --chain") == "a.g1 → a.t1 → echo"
-    assert await typed(front, "/tools read") == "a.g1 → read"
+    described = await typed(front, "/tools read")
+    assert described.startswith("read\n")
+    assert "Its calls go through: a.g1 → read" in described
+    assert "/why read INPUT" in described
     assert "around_tool  a.g1 (every tool) → a.t1 (echo)" in await typed(front, "/hooks")
     with pytest.raises(UsageError, match="There is no tool ech"):
         await typed(front, "/tools ech")

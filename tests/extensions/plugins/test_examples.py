@@ -184,7 +184,7 @@ async def test_count_words_reports_progress_and_is_not_offered_without_suffixes(
         assert it.results[1].text == "none is no folder. Use `glob` to find one."
         shares = [update.partial_result.details for update in it.recorder.of(ToolExecutionUpdate)]
         assert [(each["done"], each["total"]) for each in shares] == [(1, 2), (2, 2)]
-        assert await it.type("/tools count_words") == "log_failures → count_words"
+        assert await it.type("/tools count_words --chain") == "log_failures → count_words"
 
     async with open_with_plugins(project, folder, count_words={"suffixes": []}) as it:
         it.model.will_say("done")
