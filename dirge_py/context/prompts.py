@@ -210,11 +210,16 @@ def open_prompts(
     return book
 
 
+_EDITING_TOOLS = frozenset({"edit", "write", "apply_patch"})
+
+
 class LimitsTools(Protocol):
     """The part of a permission gate that a prompt changes."""
 
     denied_tools: Mapping[str, str]
     """Each denied tool, with a text that says what denies it."""
+    denies_edits: str
+    """A text that says what denies editing files, also by commands; "" if nothing does."""
     path_limits: Sequence[PathLimit]
     """The only folders that may be read, and changed."""
 
@@ -240,6 +245,8 @@ def follow_prompt(
 
     def limit(prompt: NamedPrompt | None) -> None:
         gate.denied_tools = book.denied_tools
+        is_denied = prompt is not None and not _EDITING_TOOLS.isdisjoint(prompt.deny_tools)
+        gate.denies_edits = f"prompt {prompt.name}" if prompt is not None and is_denied else ""
         gate.path_limits = prompt.path_limits if prompt is not None else ()
 
     limit(book.current)

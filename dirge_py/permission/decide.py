@@ -42,6 +42,7 @@ _EFFECTS: dict[tuple[TableRow, Mode], Effect] = {
     for mode, effect in zip(_MODES, line.split(), strict=False)
 }
 _REASONS = {row: line.split(maxsplit=len(_MODES))[-1] for row, line in _TABLE.items()}
+_TOO_WIDE = "the workspace is not a project but your home folder, or a folder above it"
 _RECALLING = frozenset(("read", "view", "list", "load", "search", "show", "get", "recall"))
 
 
@@ -54,7 +55,7 @@ def _table_row(fact: Fact, *, is_sandboxed: bool) -> TableRow:
         place = fact.place
         if fact.op == "read":
             return "read" if place.inside and not place.secret else "read outside"
-        is_special = place.protected or place.unkept or place.is_system
+        is_special = place.protected or place.unkept or place.is_system or place.is_too_wide
         return "edit" if place.inside and not is_special else "edit guarded"
     if fact.op in ("network", "mcp", "plugin", "agent", "execute"):
         return "reach out"
@@ -75,7 +76,8 @@ def _default_reason(row: TableRow, fact: Fact) -> str:
         return "changing a file of the operating system"
     if isinstance(fact, PathFact) and fact.place.inside:
         place = fact.place
-        special = (place.secret,) if fact.op == "read" else (place.protected, place.unkept)
+        wide = _TOO_WIDE if place.is_too_wide else ""
+        special = (place.secret,) if fact.op == "read" else (place.protected, place.unkept, wide)
         return next(filter(None, special), _REASONS[row])
     return _REASONS[row]
 

@@ -11,7 +11,7 @@ from dirge_py.files.workspace import Workspace
 from dirge_py.lib.paths import is_below_any
 from dirge_py.permission.decide import decide
 from dirge_py.permission.decision import Decision, DecisionLog, uniform_decision
-from dirge_py.permission.facts import CallFacts, CommandFact, Fact, NameFact, PathFact
+from dirge_py.permission.facts import CallFacts, CommandFact, Fact, NameFact, PathFact, edits_files
 from dirge_py.permission.path_resolver import PathResolver
 from dirge_py.permission.patterns import quoted_path
 from dirge_py.permission.protected import why_protected, why_secret
@@ -31,6 +31,7 @@ class PermissionEngine:
     below `own_output_dirs`; changing `settings` asks in any mode. Removing a file asks like editing
     a protected one if `workspace.originals` says that no snapshot holds it. Decisions use the file
     system but open no files except git's own, ignore files that a search obeys, and certificates.
+    `denies_edits` names what denies editing files, also by commands; "" if nothing does.
     `denied_tools` maps the tools that are switched off to what switched them off (`prompt NAME`);
     `path_limits` name the only folders that may be read or changed, and hold in every mode;
     `history` holds the past decisions for `/why`; `home` is the physical home folder.
@@ -48,11 +49,16 @@ class PermissionEngine:
     ) -> None:
         self.history = DecisionLog()
         self.denied_tools: Mapping[str, str] = {}
+        self.denies_edits = ""
         self.path_limits: Sequence[PathLimit] = ()
         self._workspace = workspace
         self.home = os.path.realpath(os.fspath(home or Path.home()))
         self._places = PathResolver(
-            workspace, state_dirs=state_dirs, settings=settings, own_output_dirs=own_output_dirs
+            workspace,
+            state_dirs=state_dirs,
+            settings=settings,
+            own_output_dirs=own_output_dirs,
+            home=self.home,
         )
         own = (workspace.cwd, os.path.realpath(workspace.cwd), *workspace.roots)
         folders = tuple(dict.fromkeys((*own, *policy.anchors.folders)))
@@ -157,7 +163,7 @@ class PermissionEngine:
                 beyond = self._beyond_limits(request)
                 if beyond:
                     return uniform_decision(request, "deny", "deny-rule", beyond)
-                return decide(request, self._policy)
+                return self._without_edits(request, decide(request, self._policy), claims)
         except Exception as error:
             _LOG.exception("a claim could not be judged")
             names = ((one.op, str(getattr(one.resource, "text", one.resource))) for one in claims)
@@ -167,6 +173,21 @@ class PermissionEngine:
                 return uniform_decision(request, "ask", "default", reason)
         reason = f"{by} does not let `{tool}` be used"
         return uniform_decision(request, "deny", "deny-rule", reason)
+
+    def _without_edits(
+        self, request: CallFacts, decision: Decision, claims: Sequence[Claim]
+    ) -> Decision:
+        """Deny commands that edit while `denies_edits`; ask about what only a mode allows."""
+        is_command = any(isinstance(claim.resource, ShellCommand) for claim in claims)
+        if not self.denies_edits or not is_command or decision.effect == "deny":
+            return decision
+        if any(map(edits_files, request.facts)):
+            reason = f"{self.denies_edits} denies editing files"
+            return uniform_decision(request, "deny", "deny-rule", reason)
+        if decision.effect == "allow" and decision.policy == "mode":
+            reason = f"{self.denies_edits} denies editing files, and it may edit some"
+            return replace(decision, effect="ask", policy="default", reason=reason)
+        return decision
 
     def only_reads(self, command: ShellCommand) -> bool:
         """Whether the command consists of read-only programs, whatever the rules. Never raises."""
@@ -367,6 +388,7 @@ class ForkPermissionEngine(PermissionEngine):
     def _refresh_policy(self) -> None:
         parent = self._parent
         self.denied_tools = parent.denied_tools
+        self.denies_edits = parent.denies_edits
         self.path_limits = parent.path_limits
         self._policy = replace(
             self._policy,

@@ -1,9 +1,12 @@
 """What a tool call would do, with all lookups done: the input of the decision."""
 
+import os
+import re
+from collections.abc import Sequence
 from typing import ClassVar, Literal, TypeAlias
 
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.lib.shell_lexer import Word
+from dirge_py.lib.shell_lexer import Word, word_set
 from dirge_py.types.tools import Operation
 
 
@@ -23,6 +26,8 @@ class ResolvedPath:
     """Why changing it needs a question, or ""."""
     is_system: bool = False
     """Whether it belongs to the operating system."""
+    is_too_wide: bool = False
+    """Whether only a workspace folder that holds more than a project has it: `/` or your home."""
     secret: str = ""
     """Why reading it needs a question, or ""."""
     forbidden: str = ""
@@ -145,3 +150,36 @@ class CallFacts:
     """One fact for each path, command or name."""
     has_plain_command: bool = False
     """Whether one of its command lines could be split into plain commands."""
+
+
+_EDITING_PROGRAMS = word_set(
+    "chmod chown cp dd install ln mkdir mv patch rm rmdir rsync shred tee touch truncate unlink"
+)
+_EDITING_IN_PLACE = word_set("sed gsed perl ruby awk gawk")
+_IN_PLACE = re.compile(r"-[a-zA-Z]*i|--in-place")
+_EDITING_SUBCOMMANDS = word_set(
+    "am apply checkout cherry-pick clean merge mv pull rebase reset restore revert rm stash"
+)
+_QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")
+_REDIRECTION = re.compile(r">>?\|?\s*(?!/dev/null\b)[^\s&>(]")
+
+
+def edits_files(fact: Fact) -> bool:
+    """Whether it is known to change files: a redirection, or a program that does nothing else."""
+    if isinstance(fact, PathFact):
+        return fact.op == "edit"
+    if not isinstance(fact, CommandFact):
+        return False
+    is_redirected = not fact.words and _REDIRECTION.search(_QUOTED.sub("''", fact.text))
+    return bool(is_redirected) or any(map(_edits, (fact.words, *fact.may_run)))
+
+
+def _edits(words: Sequence[Word]) -> bool:
+    texts = [word.text for word in words]
+    if not texts:
+        return False
+    program = os.path.basename(texts[0])
+    if program in _EDITING_IN_PLACE:
+        return any(map(_IN_PLACE.match, texts[1:]))
+    is_git_edit = program == "git" and not _EDITING_SUBCOMMANDS.isdisjoint(texts[1:])
+    return program in _EDITING_PROGRAMS or is_git_edit

@@ -11,7 +11,7 @@ from pathlib import Path
 from dirge_py.files.safe_read import read_regular
 from dirge_py.files.versions import StampCache
 from dirge_py.files.workspace import Workspace
-from dirge_py.lib.paths import is_below_any, upwards
+from dirge_py.lib.paths import is_below, is_below_any, upwards
 from dirge_py.permission.facts import ResolvedPath
 from dirge_py.permission.git.repository import is_bare_repository
 from dirge_py.permission.protected import comparable_path, is_of_system, why_protected, why_secret
@@ -42,8 +42,10 @@ class PathResolver:
         state_dirs: Sequence[Path | str] = (),
         settings: Sequence[Path | str] = (),
         own_output_dirs: Sequence[Path | str] = (),
+        home: str = "",
     ) -> None:
         self._workspace = workspace
+        self._home = home or os.path.realpath(os.path.expanduser("~"))
         self.state = both_spellings(state_dirs)
         own = both_spellings(settings)
         self.settings = tuple(dict.fromkeys([*own, *_link_targets(own)]))
@@ -80,11 +82,16 @@ class PathResolver:
             inside=not elsewhere and (located.inside or is_output),
             exists=located.exists,
             is_system=is_of_system(real, roots),
+            is_too_wide=located.inside and self._is_too_wide(real),
             protected=protected,
             secret=secret,
             forbidden="" if is_output else self._state_reason(real, asked),
             own=self._settings_reason(real, asked),
         )
+
+    def _is_too_wide(self, real: str) -> bool:
+        around = (root for root in self._workspace.roots if is_below(real, root))
+        return all(holds_more_than_project(root, self._home) for root in around)
 
     def _state_reason(self, real: str, asked: str) -> str:
         is_state = _is_in(real, asked, self.state, self._linked_keys)
@@ -108,6 +115,11 @@ class PathResolver:
             forbidden=forbidden,
             own=self._settings_reason(path, path) if is_path else "",
         )
+
+
+def holds_more_than_project(root: str, home: str) -> bool:
+    """Whether the physical folder is `/`, the home folder, or one above it."""
+    return root == "/" or is_below(home, root)
 
 
 def is_public(path: str) -> bool:

@@ -1,5 +1,6 @@
 """Builds the permission engine at start: turns settings and flags into rules."""
 
+import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -12,6 +13,7 @@ from dirge_py.config.schema import Config
 from dirge_py.config.services import SERVICES
 from dirge_py.files.workspace import Workspace
 from dirge_py.permission.engine import PermissionEngine
+from dirge_py.permission.path_resolver import holds_more_than_project
 from dirge_py.permission.rules import (
     Anchors,
     PolicySet,
@@ -86,6 +88,16 @@ def open_engine(
     )
     workspace.withheld = engine.withholds
     return engine
+
+
+def wide_workspace_notices(config: Config, workspace: Workspace) -> Sequence[str]:
+    """Return what to tell the user if the workspace holds more than a project."""
+    environment = config.origin.environment or os.environ
+    home = os.path.realpath(environment.get("HOME") or os.path.expanduser("~"))
+    if not all(holds_more_than_project(root, home) for root in workspace.roots):
+        return ()
+    root = workspace.roots[0]
+    return [f"The workspace is {root}: dirge asks before each edit. Start it in a project folder."]
 
 
 def rule_keeper(config: Config) -> Callable[[Sequence[str]], str]:

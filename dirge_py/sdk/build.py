@@ -50,7 +50,7 @@ from dirge_py.permission.authorizer import Authorizer
 from dirge_py.permission.engine import PermissionEngine
 from dirge_py.permission.project_trust import ProjectTrust
 from dirge_py.permission.questions import model_judge
-from dirge_py.permission.settings import open_engine, rule_keeper
+from dirge_py.permission.settings import open_engine, rule_keeper, wide_workspace_notices
 from dirge_py.plan.state import NAME, describe_progress, notice_at_start
 from dirge_py.processes.output import OutputStore
 from dirge_py.processes.runner import Runner
@@ -549,6 +549,7 @@ class _ProductBuilder(ConversationBuilder):
             *filter(None, [notice_at_start(loaded.choices.settings.get(NAME))]),
             *changes_since(loaded, cwd=self.cwd),
             *self.directory.notices,
+            *wide_workspace_notices(self.config, self.workspace),
             *self.environment.notices,
             *self.prompt.prompts.notices,
             *unusable_roles(self.config),

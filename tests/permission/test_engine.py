@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from dirge_py.files.workspace import Workspace
 from dirge_py.permission.engine import PermissionEngine, suggest_flags
-from dirge_py.permission.rules import PolicySet
+from dirge_py.permission.rules import Mode, PolicySet
 from dirge_py.types.errors import UsageError
 from dirge_py.types.tools import Claim, Operation, ShellCommand
 from tests.permission.conftest import Project, allow
@@ -240,13 +240,45 @@ def test_huge_commands_are_never_allowed(project: Project, command: str) -> None
     assert project.run(command).effect in ("ask", "deny")
 
 
-def test_root_folder_can_be_the_workspace(tmp_path: Path) -> None:
-    workspace = Workspace(["/"], tmp_path)
-    gate = PermissionEngine(workspace, PolicySet(), home=tmp_path)
+@pytest.mark.parametrize("root", ["/", "above", "above/home"])
+def test_workspace_wider_than_a_project_asks_before_edits_but_not_reads(
+    tmp_path: Path, root: str
+) -> None:
+    home = tmp_path / "above" / "home"
+    (home / "project").mkdir(parents=True)
+    workspace = Workspace([root if root == "/" else tmp_path / root], home)
+    gate = PermissionEngine(workspace, PolicySet(), home=home)
+    edit, read = Claim("edit", str(home / "x")), Claim("read", str(home / "x"))
 
-    assert gate.decide([Claim("edit", str(tmp_path / "x"))]).effect == "allow"
-    assert gate.decide([Claim("edit", "/x")]).effect == "allow"
+    assert gate.decide([edit]).effect == "ask"
+    assert "home folder" in gate.decide([edit]).reason
+    assert gate.decide([read]).effect == "allow"
+    gate.mode = "yolo"
+    assert gate.decide([edit]).effect == "allow"
+    gate.mode = "standard"
+    gate.add_folder(home / "project")
+    assert gate.decide([Claim("edit", str(home / "project" / "x"))]).effect == "allow"
     workspace.close()
+
+
+@pytest.mark.parametrize("mode", ["standard", "yolo"])
+def test_prompt_that_denies_editing_stops_edits_by_commands(project: Project, mode: Mode) -> None:
+    gate = project.gate(mode=mode)
+    gate.denies_edits = "prompt look"
+
+    def effect(command: str) -> str:
+        claim = Claim("execute", ShellCommand(command, str(project.root)))
+        return gate.decide([claim], tool="bash").effect
+
+    for command in (
+        "echo a > f", "for x in 1; do echo $x >> f; done", "sed -i s/a/b/ f", "rm -f f",
+        "ls | tee f", "git checkout -- f", "sudo mv a b", "cd sub && touch f",
+    ):  # fmt: skip
+        assert effect(command) == "deny", command
+    assert effect("make test") == "ask"
+    assert effect("ls -l 2>/dev/null | grep a") == "allow"
+    gate.denies_edits = ""
+    assert effect("echo a > f") == ("allow" if mode == "yolo" else "ask")
 
 
 def test_importing_permission_engine_does_not_load_shell_parser() -> None:
