@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import TYPE_CHECKING
 
+from dirge_py.lib.fuzzy import fuzzy_score
 from dirge_py.lib.nearest import nearest
 from dirge_py.types.errors import UsageError
 from dirge_py.types.extensions import Command
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from dirge_py.conversation.conversation import Conversation
 
 
+_LEAST_FUZZY = 2
+"""Fewer letters are in nearly every name."""
 _COMMAND = re.compile(r"/([^\s/\\]+)(\s.*)?", re.DOTALL)
 
 
@@ -111,12 +114,34 @@ class Registry:
         return TypedCommand(name=name, args=args, command=self._by_name.get(name))
 
     def complete(self, prefix: str) -> Sequence[tuple[str, str]]:
-        """Names that begin with `prefix`, and their meaning: own names, names, then aliases."""
+        """Names that begin with `prefix`, and their meaning: own names, names, then aliases.
+
+        Behind them come commands that have its letters in order; without any, the nearest name.
+        """
         own = [(n[1:], line) for n, line in self.own_names if n[1:].startswith(prefix)]
         others = [each for each in self if each.name not in self._own]
         by_name = [each for each in others if each.name.startswith(prefix)]
         by_alias = [each for each in others if any(a.startswith(prefix) for a in each.aliases)]
-        return [*own, *dict.fromkeys((each.name, each.summary) for each in by_name + by_alias)]
+        fuzzy = self._with_letters(prefix, others) if len(prefix) >= _LEAST_FUZZY else []
+        found = [*by_name, *by_alias, *fuzzy]
+        if not own and not found and (near := nearest(prefix, self._by_name)):
+            found = [self._by_name[near]]
+        return [*own, *dict.fromkeys((each.name, each.summary) for each in found)]
+
+    def begins(self, prefix: str) -> bool:
+        """Whether a name or alias begins with `prefix`."""
+        return any(name.startswith(prefix) for name in (*self._own, *self._by_name))
+
+    @staticmethod
+    def _with_letters(wanted: str, commands: Sequence[Command]) -> list[Command]:
+        """The commands whose name or an alias has these letters in order, the closest first."""
+        ranked = []
+        for each in commands:
+            scores = (fuzzy_score(wanted.lower(), name) for name in (each.name, *each.aliases))
+            known = [score for score in scores if score is not None]
+            if known:
+                ranked.append((min(known), each.name, each))
+        return [each for _, _, each in sorted(ranked, key=lambda row: row[:2])]
 
     async def run(self, typed: TypedCommand, conversation: "Conversation", front: object) -> None:
         """Run a typed command. Raises UsageError: there is none, or it has to wait for the run."""

@@ -61,6 +61,20 @@ def test_completion_lists_names_before_aliases():
 
 
 @pytest.mark.parametrize(
+    ("typed", "offered"),
+    [
+        ("cmpct", ["compact"]), ("pact", ["compact"]), ("cost", ["cost"]), ("ag", ["cost"]),
+        ("modl", ["model"]), ("moddel", ["model"]), ("zzz", []), ("x", []),
+    ],
+)  # fmt: skip
+def test_completion_finds_letters_in_order_and_offers_the_nearest_name(
+    typed: str, offered: list[str]
+):
+    registry = Registry([command("compact"), command("model"), command("cost", aliases=("usage",))])
+    assert [name for name, _ in registry.complete(typed)] == offered
+
+
+@pytest.mark.parametrize(
     ("while_running", "args", "runs"),
     [("yes", "x", True), ("listing", "", True), ("listing", "x", False), ("no", "", False)],
 )

@@ -137,6 +137,25 @@ async def test_esc_closes_proposals_and_keeps_text(project: ScriptedProject):
         assert driver.app.composer.text == "/mo"
 
 
+async def test_enter_on_a_guessed_command_only_inserts_it(project: ScriptedProject):
+    async with running_app(project) as driver:
+        await driver.type("/todoss")
+        await driver.until(lambda: driver.app.proposals.is_open)
+        await driver.pilot.press("enter")
+        assert driver.app.composer.text == "/todos "
+        await driver.pilot.press("enter")
+        await driver.until(lambda: "The todo list is empty." in driver.text)
+
+
+async def test_palette_finds_a_command_by_letters_in_order(project: ScriptedProject):
+    async with running_app(project) as driver:
+        await driver.pilot.press("f1")
+        await driver.until(lambda: driver.app.picker.is_open)
+        await driver.type("/cmpct")
+        await driver.until(lambda: len(driver.app.picker.choices) == 1)
+        assert driver.app.picker.choices[0].id == "/compact"
+
+
 async def test_at_sign_proposes_files_not_ignored_by_git(project: ScriptedProject):
     (project.folder / "src").mkdir()
     (project.folder / "src" / "parser.py").write_text("")

@@ -395,7 +395,7 @@ def test_stop_by_hook_and_by_turn_limit_are_reported() -> None:
 async def test_help_and_completion_list_loop_commands(project: ScriptedProject):
     async with running_app(project) as driver:
         await driver.send("/help")
-        await driver.until(lambda: "Commands" in driver.text)
+        await driver.until(lambda: "Every day" in driver.text)
         for name in ("/compact", "/context", "/continue", "/plugins", "/hooks", "/tools"):
             assert name in driver.text
             known = driver.app.front.commands.complete(name[1:])

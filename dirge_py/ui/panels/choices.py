@@ -13,6 +13,7 @@ from textual.geometry import Size
 from textual.strip import Strip
 from textual.widgets import Input
 
+from dirge_py.lib.fuzzy import fuzzy_score
 from dirge_py.lib.text import clean
 from dirge_py.slash.base import Choice
 from dirge_py.ui.keymap import Keymap
@@ -150,7 +151,7 @@ class Picker(ChoiceList, can_focus=True):
         self._typed = typed
         choices = list(self._all)
         for word in typed.lower().split():
-            choices = [c for c in choices if word in f"{c.label} {c.detail}".lower()]
+            choices = _with_word(word, choices)
         self.offer(choices, title=f"{self._question}  {typed}".rstrip())
         self._preview()
 
@@ -161,6 +162,16 @@ class Picker(ChoiceList, can_focus=True):
     def _dismiss(self, answer: str | None) -> None:
         if self._answer is not None and not self._answer.done():
             self._answer.set_result(answer)
+
+
+def _with_word(word: str, choices: Sequence[Choice]) -> list[Choice]:
+    """The choices with this word; without any, those whose label has its letters in order."""
+    having = [c for c in choices if word in f"{c.label} {c.detail}".lower()]
+    if having:
+        return having
+    scored = [(fuzzy_score(word, c.label.lower()), c) for c in choices]
+    fitting = [(score, c) for score, c in scored if score is not None]
+    return [choice for _, choice in sorted(fitting, key=lambda row: row[0])]
 
 
 class LineQuestion(Vertical):

@@ -31,6 +31,8 @@ class Completion:
     """The summary of a command."""
     is_path: bool = False
     """A blank follows it."""
+    is_guess: bool = False
+    """Nothing begins with the typed text, so Enter only inserts it."""
 
 
 def complete(
@@ -46,7 +48,11 @@ def complete(
     if match := _COMMAND_WORD.match(before):
         typed = match[1]
         known = registry.complete(typed) if "/" not in typed else ()
-        return [Completion(f"/{n}", f"/{n} ", len(typed) + 1, summary) for n, summary in known]
+        guess = not registry.begins(typed)
+        return [
+            Completion(f"/{name}", f"/{name} ", len(typed) + 1, summary, is_guess=guess)
+            for name, summary in known
+        ]
     if match := _FILE_WORD.search(before):
         mentions = [(path, f'@"{path}"' if " " in path else f"@{path}") for path in files]
         replaces = len(match[1]) + 1
@@ -157,7 +163,7 @@ class Completer:
         self.close()
         command = self._registry.find(chosen.label.removeprefix("/"))
         needs_arguments = command is None or (command.usage and not command.usage.startswith("["))
-        return before.startswith("/") and not needs_arguments
+        return before.startswith("/") and not needs_arguments and not chosen.is_guess
 
     def _cycle(self) -> None:
         """Insert the proposal, at a further Tab the next one; a folder opens."""

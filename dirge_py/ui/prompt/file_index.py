@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
+from dirge_py.lib.fuzzy import SPREAD, letter_gaps
 from dirge_py.lib.lazy import late
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.types.messages import AssistantMessage, Message, UserMessage
@@ -108,14 +109,8 @@ def _score(wanted: str, path: str) -> int | None:
         return min(at - name_at, 99)
     if (at := path.find(wanted)) >= 0:
         return 100 + min(at, 899)
-    at, gaps = -1, 0
-    for letter in wanted:
-        place = path.find(letter, at + 1)
-        if place < 0:
-            return None
-        gaps += place - at - 1
-        at = place
-    return 1000 + gaps
+    gaps = letter_gaps(wanted, path)
+    return None if gaps is None else SPREAD + gaps
 
 
 _NAMES = ("path", "file_path", "file")
