@@ -306,8 +306,6 @@ def _listed(config: Config, entry: ProviderEntry) -> tuple[str, ...]:
 def unusable_roles(config: Config) -> list[str]:
     """Notices about roles without a model, or with one that can't be used."""
     notices = []
-    if config.loop.gates.goal and not config.roles.critic:
-        notices.append("[loop.gates] goal: no model checks it. Name one as [roles] critic.")
     for role, spec in config.roles.named():
         try:
             if spec and role != "main":

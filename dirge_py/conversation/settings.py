@@ -145,6 +145,16 @@ class ConversationSettings:
             self._recorder.note_setting(LIMITS, dict(self.limits.changes))
 
     @property
+    def goal(self) -> str | None:
+        """The goal set in this session: "" if it was turned off, None if it was never set."""
+        own = self._metadata.get("goal")
+        return own if isinstance(own, str) else None
+
+    def set_goal(self, text: str) -> None:
+        """Set what runs must reach before they end, from the next run on; "" for no goal."""
+        self._metadata.put("goal", text)
+
+    @property
     def folders(self) -> Sequence[str]:
         """The folders of the workspace, the working folder first."""
         return self._gate.folders

@@ -67,7 +67,7 @@ from dirge_py.sdk.environment import (
 )
 from dirge_py.sdk.extensions import load_extensions
 from dirge_py.sdk.fork import Forks, WorkFolder, work_environment
-from dirge_py.sdk.guards import GuardParts, Guards, gates
+from dirge_py.sdk.guards import GuardParts, Guards, SessionGoal, gates
 from dirge_py.sdk.options import BuildOptions, SessionChoice
 from dirge_py.sdk.sessions import (
     changes_since,
@@ -595,6 +595,7 @@ class _ProductBuilder(ConversationBuilder):
                 judges=judges,
                 diff=self._working_tree(redact).diff if config.roles.critic else None,
                 open_items=self.todo.open_items,
+                goal=SessionGoal(config.loop.gates.goal, self.metadata),
             ),
             touched=self.prompt.touched_folders(self.notify, self.workspace),
             on_run=self.begin_calls,

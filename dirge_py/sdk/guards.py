@@ -4,9 +4,6 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import field, replace
-from pathlib import Path
-from typing import Protocol, get_args
-
 from dirge_py.agent_loop.cancellation import timeout_interceptor
 from dirge_py.agent_loop.merge import compose
 from dirge_py.config.models import level_of, role_choice
@@ -22,37 +19,29 @@ from dirge_py.extensions.plugins.registration import Plugins
 from dirge_py.guards.broken_answers import ask_again
 from dirge_py.guards.judge import DiffSource, SideModels, goal_check, judge_check
 from dirge_py.guards.limits import LimitsInForce, Meter, SideUsage
-from dirge_py.guards.recovery import (
-    EscalationBudget,
-    announce_server_compaction,
-    escalate_on_failure,
-    resume_broken_answers,
-    shrink_on_overflow,
-)
+from dirge_py.guards.recovery import EscalationBudget, announce_server_compaction, escalate_on_failure, resume_broken_answers, shrink_on_overflow
 from dirge_py.guards.reminders import DepthTracker, depth_reminder
 from dirge_py.guards.repetition import StormBreaker
 from dirge_py.guards.stop_checks import StopCheck, failure_check, stop_checks, todo_check
-from dirge_py.guards.tool_hooks import (
-    end_at_fatal_errors,
-    hide_unavailable_tools,
-    limit_tool_calls,
-    limit_tool_retries,
-    offer_only,
-    redact_results,
-)
+from dirge_py.guards.tool_hooks import end_at_fatal_errors, hide_unavailable_tools, limit_tool_calls, limit_tool_retries, offer_only, redact_results
 from dirge_py.guards.verification import Verification, track_verification, verification_check
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.permission.authorizer import Authorizer
 from dirge_py.permission.engine import PermissionEngine, suggest_flags
+from dirge_py.session.recorder import SessionMetadata
 from dirge_py.tools.toolbox import check_result
 from dirge_py.types.errors import ConfigError, FileError
-from dirge_py.types.events import Sink
+from dirge_py.types.events import Sink, SystemNotice
 from dirge_py.types.extensions import HookStage, RunContext
 from dirge_py.types.hooks import Hooks, LoopConfig, TurnInfo
 from dirge_py.types.llm import RequestSettings
 from dirge_py.types.messages import Usage, UserMessage
 from dirge_py.types.questions import Asker, PermissionRequest
 from dirge_py.types.tools import Claim, Interceptor, ToolValidator
+from functools import partial
+from pathlib import Path
+from typing import Protocol, get_args
+
 
 
 class Clock(Protocol):
@@ -267,12 +256,37 @@ class Guards:
         return meter
 
 
+GOAL = "goal"
+"""The name of the goal among the values of a session."""
+
+
+class SessionGoal:
+    """What the runs of a session must reach: what `/goal` set, else `goal` of the settings."""
+
+    def __init__(self, configured: str | None, values: SessionMetadata | None = None) -> None:
+        self._configured = configured or ""
+        self._values = values or SessionMetadata()
+
+    @property
+    def text(self) -> str:
+        """The goal; "" if there is none."""
+        own = self._values.get(GOAL)
+        return own if isinstance(own, str) else self._configured
+
+    def note_met(self, info: TurnInfo) -> None:
+        """Remove a goal of the session once it is met; one of the settings stays."""
+        if self._values.get(GOAL):
+            info.emit(SystemNotice(f"The goal is met, and off now: {self.text}"))
+            self._values.put(GOAL, None)
+
+
 def gates(
     config: GatesTable,
     *,
     judges: SideModels | None = None,
     diff: DiffSource | None = None,
     open_items: Callable[[], Sequence[str]] | None = None,
+    goal: SessionGoal | None = None,
     depth: DepthTracker | None = None,
     should_defer: Callable[[], bool] = lambda: False,
     is_fork: bool = False,
@@ -287,8 +301,8 @@ def gates(
     asked. Hooks that may add follow-ups come first.
 
     `judges` judge the work, `diff` reads the change in the working tree for the critic, and
-    `open_items` the open items of the todo list; without one its check is silent. `depth` counts
-    calls since the last prompt.
+    `open_items` the open items of the todo list; without one its check is silent. `goal` is that of
+    the session, which replaces the one in the settings. `depth` counts calls since the last prompt.
     """
     if is_fork:
         return ()
@@ -301,7 +315,9 @@ def gates(
     checks = [failure_check(config.resume)]
     if not is_reviewed:
         todo = [todo_check(open_items, config.todo)] if open_items else []
-        judged = _judged(config, judges, diff, verification, usage)
+        judged = _judged(
+            config, judges, diff, verification, usage, goal or SessionGoal(config.goal)
+        )
         checks = [*judged, *checks, verification_check(verification, config.verifier), *todo]
     return [
         depth_reminder(depth or DepthTracker(), config.depth),
@@ -317,19 +333,21 @@ def _judged(
     diff: DiffSource | None,
     verification: Verification,
     usage: EventForwarder,
+    goal: SessionGoal,
 ) -> Sequence[StopCheck]:
+    if judges is None:
+        return ()
     try:
-        ask = judges.judge("critic", usage) if judges is not None else None
+        ask = judges.judge("critic", usage)
     except ConfigError:
         return ()  # `unusable_roles` notified the person at the start
-    if ask is None:
-        return ()
     checks = []
-    if config.critic != "off":
+    if config.critic != "off" and ask is not None:
         checks.append(judge_check(ask, mode=config.critic, verification=verification, diff=diff))
-    if config.goal:
+    if goal.text:
+        most, judge = config.goal_checks, ask or partial(judges.ask, "critic")
         checks.append(
-            goal_check(config.goal, ask, verification=verification, most=config.goal_checks)
+            goal_check(goal.text, judge, verification=verification, most=most, on_met=goal.note_met)
         )
     return checks
 

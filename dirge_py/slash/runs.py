@@ -125,6 +125,29 @@ async def btw(args: str, conversation: Conversation, front: FrontEnd) -> None:
 
 
 @command(
+    "goal",
+    "what a run must reach before it ends; a model judges it; off removes it",
+    usage="[TEXT | off]",
+    complete=lambda conversation: ["off"],
+)
+async def goal(args: str, conversation: Conversation, front: FrontEnd) -> None:
+    configured = (config := front.settings()) and config.loop.gates.goal
+    if not args:
+        own = conversation.settings.goal
+        current = configured if own is None else own
+        front.show(f"The goal: {current}" if current else "There is no goal. /goal TEXT sets one.")
+    elif args in ("off", "none"):
+        conversation.settings.set_goal("")
+        front.show("There is no goal any more, from the next run on.", tone="good")
+    else:
+        conversation.settings.set_goal(args)
+        judge = (config and config.roles.critic) or conversation.settings.model
+        when = "the next run" if conversation.is_running else "your next prompt"
+        until = f"From {when} on, a run continues until {judge} finds that the goal is met."
+        front.show(f"The goal: {args}\n{until} /goal off removes it.", tone="good")
+
+
+@command(
     "init",
     "have the model write or improve AGENTS.md for this project",
     usage="[WISHES]",

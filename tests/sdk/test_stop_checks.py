@@ -18,6 +18,7 @@ from tests.support.guarded_runs import nudges, run_guarded
 
 PROVIDERS = '[providers.fake]\ntype = "openai"\nmodel = "gpt-4o"\napi_key_env = "FAKE_KEY"\n'
 ONCE = '[loop.gates]\nresume = 1\ntodo = 1\ngoal = "g"\ngoal_checks = 1\n'
+NO_GOAL = ONCE.replace('goal = "g"\n', "")
 CRITIC = '[roles]\ncritic = "fake/critical"\n'
 
 
@@ -84,12 +85,13 @@ async def test_fork_has_no_stop_checks(config):
 @pytest.mark.parametrize(
     ("text", "spoken"),
     [
-        (ONCE, ["resume"]),
+        (ONCE, ["goal"]),
+        (NO_GOAL, ["resume"]),
         (ONCE.replace('goal = "g"\n', "") + CRITIC, ["judge"]),
         (ONCE + 'critic = "off"\n' + CRITIC, ["goal"]),
         (ONCE.replace("goal_checks = 1", "goal_checks = 0") + CRITIC, ["judge"]),
-        (ONCE.replace("resume = 1", "resume = 0"), ["verifier"]),
-        (ONCE.replace("resume = 1", "resume = 0\nverifier = 0"), ["todo"]),
+        (NO_GOAL.replace("resume = 1", "resume = 0"), ["verifier"]),
+        (NO_GOAL.replace("resume = 1", "resume = 0\nverifier = 0"), ["todo"]),
         (ONCE.replace("= 1", "= 0") + "verifier = 0\n", []),
         (ONCE + '[roles]\ncritic = "gone/x"\n', ["resume"]),
     ],
