@@ -82,6 +82,10 @@ def _subcommand(name: str, rest: list[str]) -> Callable[[list[str]], int] | None
             from dirge_py.cli.doctor import doctor
 
             return doctor
+        case "stats" if stats_fits(rest):
+            from dirge_py.cli.stats import stats
+
+            return stats
         case "serve" if has_only_flags:
             from dirge_py.cli.serve.command import serve
 
@@ -179,6 +183,11 @@ def config_fits(rest: Sequence[str]) -> bool:
         hint = f"It has: {', '.join(CONFIG_VERBS)}. `/config edit` opens the file in your editor."
         raise UsageError(f"`dirge config` has no `{rest[0]}`.", hint=hint)
     return not rest or rest[0] in (*CONFIG_VERBS, "-h", "--help")
+
+
+def stats_fits(rest: Sequence[str]) -> bool:
+    """Whether the words after `stats` are its own; `stats about users` is a prompt."""
+    return not rest or rest[0].startswith("-")
 
 
 def resume_fits(rest: Sequence[str]) -> bool:

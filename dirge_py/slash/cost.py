@@ -149,7 +149,7 @@ def _causes(
 @command(
     "cost",
     "requests, tokens and cost of this session, by model and by role",
-    aliases=("usage", "stats"),
+    aliases=("usage",),
     headless=True,
 )
 async def cost(args: str, conversation: Conversation, front: FrontEnd) -> None:

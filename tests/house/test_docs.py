@@ -16,7 +16,7 @@ from typing import Any, get_args
 import pytest
 
 from dirge_py import slash
-from dirge_py.cli import arguments, completion, doctor, embed, signal, trust, why
+from dirge_py.cli import arguments, completion, doctor, embed, signal, stats, trust, why
 from dirge_py.cli.serve.command import build_serve_parser
 from dirge_py.config.problems import ANY, known_keys
 from dirge_py.config.schema import Config
@@ -64,6 +64,7 @@ SUBCOMMANDS = (
     "serve",
     "sessions",
     "signal",
+    "stats",
     "trust",
     "turn",
     "why",
@@ -103,6 +104,7 @@ def parsers() -> list[argparse.ArgumentParser]:
         why.build_why_parser(),
         trust.build_trust_parser(),
         doctor.build_doctor_parser(),
+        stats.build_stats_parser(),
         arguments.build_config_parser(),
         build_serve_parser(),
         signal.build_signal_parser(),

@@ -21,6 +21,7 @@ from unicodedata import normalize
 from dirge_py.lib.file_lock import hold_lock
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.session.index.sources import (
+    DaySpending,
     FileMarks,
     SessionSummary,
     SessionTotals,
@@ -116,7 +117,7 @@ def _without_diacritics(text: str) -> str:
 
 
 INDEX_NAME = "index.sqlite"
-_VERSION = 3
+_VERSION = 4
 _SUFFIXES = ("", "-wal", "-shm", "-journal", ".sum")
 _CHUNK_BYTES = 1 << 20
 _TABLES = """
@@ -238,6 +239,12 @@ class IndexTables:
             for project, session_id, files, tally in rows
         ]
 
+    def spending(self, projects: Sequence[str]) -> list[DaySpending]:
+        """What the requests of these projects cost, unordered."""
+        rows = self._execute(f"SELECT tally FROM sessions WHERE {_among(projects)}", projects)
+        totals = (SessionTotals.from_json(json.loads(tally)) for (tally,) in rows)
+        return [spent for each in totals for spent in each.spending_by_day()]
+
     def search(self, query: SearchQuery, projects: Sequence[str], limit: int) -> list[SearchMatch]:
         """The newest matches of the `limit` sessions used last."""
         places: Counter[int] = Counter()
@@ -320,6 +327,7 @@ def _among(projects: Sequence[str]) -> str:
 
 
 Answer = TypeVar("Answer")
+_REBUILD = "`dirge sessions reindex` rebuilds it, if there is space on the disk."
 _LOCK_TIMEOUT_S = 10.0
 """How long to wait for other processes, which hold the index only for one query."""
 
@@ -364,6 +372,14 @@ class SessionIndex:
         journals = (self._matches_in_journal(query, s) for s in self._list_journals(projects))
         return [match for found in islice(filter(None, journals), limit) for match in found]
 
+    def spending(self, *, everywhere: bool = True) -> list[DaySpending]:
+        """What requests cost, by session, day and model. Raises UsageError: there is no index."""
+        projects = self._projects(everywhere=everywhere)
+        found = self._query(projects, lambda tables: tables.spending(projects))
+        if found is None and any((self._folder / project).is_dir() for project in projects):
+            raise UsageError("the index of the sessions can't be used.", hint=_REBUILD)
+        return found or []
+
     def newest_texts(self, kinds: Collection[str], limit: int) -> list[SearchMatch]:
         """The newest whole texts of these kinds in this project, as `snippet`s, the newest first.
 
@@ -373,8 +389,7 @@ class SessionIndex:
             [self._project], lambda tables: tables.newest(self._project, kinds, limit)
         )
         if texts is None and (self._folder / self._project).is_dir():
-            hint = "`dirge sessions reindex` rebuilds it, if there is space on the disk."
-            raise UsageError("the index of the sessions can't be used.", hint=hint)
+            raise UsageError("the index of the sessions can't be used.", hint=_REBUILD)
         return texts or []
 
     def rebuild(self) -> int | None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.session.codec import decode_message
+from dirge_py.session.codec import decode_message, decode_usage
 from dirge_py.session.history import SessionSpending, title_of
 from dirge_py.session.record import Record, decode, json_text, parse_timestamp, text_member
 from dirge_py.session.segments import (
@@ -74,6 +74,28 @@ class SessionSummary:
     is_damaged: bool = False
     """Whether a part of it is missing or can't be read. `list_sessions`, which reads only the ends
     of files, misses damage in their middle until the session is opened."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DaySpending:
+    """What the requests to one model cost on one day, in one session or in several."""
+
+    day: str
+    """The day in the local time zone, as `2026-01-31`."""
+    model: str
+    """The model; "" if unknown."""
+    cwd: str
+    """The folder of the project."""
+    requests: int
+    """The number of answered requests."""
+    input_tokens: int
+    """The tokens sent."""
+    output_tokens: int
+    """The tokens received."""
+    cost_usd: float
+    """The sum of the known prices."""
+    unpriced: int
+    """The number of requests with an unknown price."""
 
 
 DAMAGED = "damaged: "
@@ -181,6 +203,8 @@ class SessionTotals:
     last_seq: int = 0
     is_damaged: bool = False
     """Whether there is damage besides an unfinished end."""
+    days: dict[str, list[float]] = field(default_factory=dict)
+    """By day and model with a tab between: requests, input, output, known cost, unpriced."""
 
     def add(self, record: Record) -> None:
         """Count one more record. Never raises, even if it is damaged."""
@@ -195,6 +219,8 @@ class SessionTotals:
                 self.forked_from = text_member(data, "forked_from")
             case "title":
                 self.title = text_member(data, "title")
+            case "usage":
+                self._add_usage(record.ts, data)
             case "model" | "run_end":
                 self.model = text_member(data, "model") or self.model
             case "message":
@@ -203,6 +229,31 @@ class SessionTotals:
                     message = decode_message(data)
                     if isinstance(message, UserMessage) and message.origin == "user":
                         self.first_prompt = title_of(message)
+
+    def _add_usage(self, at: str, data: Mapping[str, Any]) -> None:
+        moment = parse_timestamp(at)
+        if moment is None:
+            return
+        usage, price = decode_usage(data.get("usage")), data.get("cost_usd")
+        is_priced = isinstance(price, int | float)
+        key = f"{moment.astimezone():%Y-%m-%d}\t{text_member(data, 'model')}"
+        more = (1, usage.input, usage.output, price if is_priced else 0, not is_priced)
+        row = self.days.setdefault(key, [0, 0, 0, 0, 0])
+        self.days[key] = [old + new for old, new in zip(row, more, strict=True)]
+
+    def spending_by_day(self) -> Iterator[DaySpending]:
+        for key, (requests, sent, received, cost, unpriced) in self.days.items():
+            day, _, model = key.partition("\t")
+            yield DaySpending(
+                day=day,
+                model=model,
+                cwd=self.cwd,
+                requests=int(requests),
+                input_tokens=int(sent),
+                output_tokens=int(received),
+                cost_usd=cost,
+                unpriced=int(unpriced),
+            )
 
     def summary(self, project: str, session_id: str, marks: FileMarks) -> SessionSummary:
         """The summary of the session, with times from its files where records have none."""
