@@ -10,9 +10,9 @@ from dirge_py.lib.lazy import late
 from dirge_py.lib.nearest import nearest
 from dirge_py.lib.version import __version__
 from dirge_py.types.errors import UsageError
+from dirge_py.types.modes import CLAUDE_MODES, MODES, mode_named
 
 _recording = late("dirge_py.providers.recording", "HttpRecording")
-MODES = ("standard", "accept", "restrictive", "plan", "yolo")
 SANDBOX_MODES = ("off", "preferred", "required", "bwrap")
 CHOICES = ("inspect", "done", "again")
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
@@ -191,7 +191,13 @@ def _shared_flags(parser: Parser) -> None:
     add("--prompt", metavar="NAME", dest="prompt_name", help="one of your prompts, by its name")
     add("--no-context-files", action="store_true", help="don't send AGENTS.md and CLAUDE.md")
     add = parser.add_argument_group("what it may do").add_argument
-    add("--permission-mode", metavar="MODE", choices=MODES, help=", ".join(MODES))
+    add(
+        "--permission-mode",
+        metavar="MODE",
+        type=mode_named,
+        choices=MODES,
+        help=f"{', '.join(MODES)}; also {', '.join(CLAUDE_MODES)}",
+    )
     add("--yolo", const="yolo", **_MODE, help="allow everything but what is always denied")
     add("--accept-all", const="accept", **_MODE, help="the mode accept")
     add("--restrictive", const="restrictive", **_MODE, help="the mode restrictive")

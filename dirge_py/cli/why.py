@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from dirge_py.cli.arguments import MODES, Parser, parse_words
+from dirge_py.cli.arguments import Parser, parse_words
 from dirge_py.cli.flags import rule_options
 from dirge_py.config.load import load
 from dirge_py.config.sources import Overrides
@@ -16,6 +16,7 @@ from dirge_py.permission.decision import explain
 from dirge_py.sdk.explain import Explainer, open_explainer
 from dirge_py.tools.toolbox import tool_names
 from dirge_py.types.errors import DirgeError, UsageError
+from dirge_py.types.modes import MODES, mode_named
 
 
 def build_why_parser() -> Parser:
@@ -24,7 +25,7 @@ def build_why_parser() -> Parser:
     add("words", nargs="*", metavar="TOOL INPUT", help="a tool, and its first argument or JSON")
     add("--json", action="store_true", help="the decision as one JSON object")
     add("--jsonl", action="store_true", help='answer {"id","tool","input"} lines from stdin')
-    add("--permission-mode", choices=MODES)
+    add("--permission-mode", type=mode_named, choices=MODES)
     add("--yolo", dest="permission_mode", action="store_const", const="yolo")
     add("--accept-all", dest="permission_mode", action="store_const", const="accept")
     add("--restrictive", dest="permission_mode", action="store_const", const="restrictive")

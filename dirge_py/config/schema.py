@@ -29,6 +29,7 @@ from dirge_py.config.sources import Origin
 from dirge_py.lib.nearest import nearest
 from dirge_py.types.errors import ConfigError
 from dirge_py.types.llm import ThinkingLevel
+from dirge_py.types.modes import mode_named
 from dirge_py.types.sampling import Sampling
 from dirge_py.types.tools import Operation, fatal_error_problem
 
@@ -73,6 +74,10 @@ class Table(BaseModel):
 
 VARIABLE = r"\$\{[A-Za-z_][A-Za-z0-9_]*\}"
 Price = Annotated[float, Field(ge=0)]
+
+
+def _mode(name: Any) -> Any:
+    return mode_named(name) if isinstance(name, str) else name
 
 
 def _known_type(name: str) -> str:
@@ -370,9 +375,9 @@ class PermissionRule(Table):
 class PermissionTable(Table):
     """What is allowed without asking."""
 
-    mode: Literal["standard", "accept", "restrictive", "plan", "yolo"] = setting(
-        "standard", "The preset that decides where no rule does."
-    )
+    mode: Annotated[
+        Literal["standard", "accept", "restrictive", "plan", "yolo"], BeforeValidator(_mode)
+    ] = setting("standard", "The preset that decides where no rule does.")
     rule: list[PermissionRule] = setting(list, "Rules, in order.")
     loop_guard: int = setting(
         3, "Denials after which a call isn't asked about; 0: no.", ge=0, le=100

@@ -6,6 +6,7 @@ from dirge_py.conversation.conversation import Conversation
 from dirge_py.permission.decision import explain, format_log, format_past_decision
 from dirge_py.slash.base import FrontEnd, Tone, command, pick_name
 from dirge_py.types.errors import UsageError
+from dirge_py.types.modes import mode_named
 
 _MODES = {
     "standard": "reads and edits in the workspace; asks before commands that act",
@@ -25,7 +26,7 @@ _MODES = {
 async def mode(args: str, conversation: Conversation, front: FrontEnd) -> None:
     settings = conversation.settings
     chosen = await pick_name(
-        args, front, "Permission mode", _MODES, current=settings.mode, noun="mode"
+        mode_named(args), front, "Permission mode", _MODES, current=settings.mode, noun="mode"
     )
     if chosen is not None:
         settings.set_mode(chosen)  # type: ignore[arg-type]

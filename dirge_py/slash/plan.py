@@ -1,10 +1,12 @@
 """`/plan`: a big request in four phases, with a review that trusts only commands it ran itself."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from dirge_py.lib.lazy import late
+from dirge_py.lib.paths import from_home
 from dirge_py.lib.text import clean, one_line
 from dirge_py.plan.approval import (
     Accept,
@@ -18,6 +20,7 @@ from dirge_py.plan.approval import (
 )
 from dirge_py.plan.state import NAME, PlanStatus, load_state, notice_at_start, terms_of
 from dirge_py.sdk.outcome_text import plan_outcome_text
+from dirge_py.session.import_export.export import write_new_file
 from dirge_py.slash.base import FrontEnd, ReceivesOutcome, Unsupported, command
 from dirge_py.types.errors import UsageError
 from dirge_py.types.outcomes import AwaitingConfirmation, Done
@@ -31,7 +34,8 @@ else:
     resume_plan = late("dirge_py.plan.runner", "resume_plan")
     start_plan = late("dirge_py.plan.runner", "start_plan")
 
-_VERBS = ("status", "stop", "resume", "accept", "drop")
+_VERBS = ("status", "stop", "resume", "accept", "drop", "save")
+_SAVE = re.compile(r"save(?:\s+\S+)?")
 _OFF = "Plans are switched off: `[plan] enabled` is false in the settings."
 _STATUS_TEXTS: dict[PlanStatus, str] = {
     "active": "It is running.",
@@ -98,7 +102,7 @@ class FrontEndApprover:
 @command(
     "plan",
     "work through a big request: explore, plan, implement, review with evidence",
-    usage="REQUEST | status | stop | resume | accept | drop",
+    usage="REQUEST | status | stop | resume | accept | drop | save [PATH]",
     headless=True,
     complete=lambda conversation: _VERBS,
 )
@@ -117,6 +121,8 @@ async def plan(args: str, conversation: "Conversation", front: FrontEnd) -> None
         front.show("Stopping the plan.")
     elif verb == "drop":
         _drop(conversation, front)
+    elif _SAVE.fullmatch(verb):
+        _save(verb.removeprefix("save").strip(), conversation, front)
     else:
         approver = _approver(conversation, front)
         if verb in ("resume", "accept"):
@@ -184,6 +190,23 @@ def _status_text(conversation: "Conversation") -> str:
     for text in filter(None, (state.plan, state.report)):
         lines += ["", text]
     return "\n".join(lines)
+
+
+def _save(name: str, conversation: "Conversation", front: FrontEnd) -> None:
+    """Write the plan, and the report if there is one, to a new Markdown file."""
+    state = load_state(conversation.session.metadata.get(NAME))
+    if state is None or not state.plan:
+        raise UsageError("There is no plan to save.", hint="/plan REQUEST makes one.")
+    path = conversation.cwd / from_home(name) if name else None
+    if path is None or path.is_dir():
+        words = re.sub(r"[^a-z0-9]+", "-", state.request.lower())[:40].strip("-")
+        path = (path or conversation.cwd) / "-".join(filter(None, ("plan", words)))
+    path = path if path.suffix else path.with_name(f"{path.name}.md")
+    parts = [f"# {one_line(state.request, 100)}", state.plan.strip()]
+    if state.report:
+        parts += ["## Report", state.report.strip()]
+    written = write_new_file(path, "\n\n".join(parts) + "\n", other_name=not name)
+    front.show(f"The plan is in {written}.", tone="good")
 
 
 def _drop(conversation: "Conversation", front: FrontEnd) -> None:

@@ -11,6 +11,7 @@ from dirge_py.plan.runner import resume_plan
 from dirge_py.plan.state import PlanCycle, PlanState, describe_progress, load_state
 from dirge_py.slash.base import Unsupported
 from dirge_py.slash.plan import FrontEndApprover
+from dirge_py.types.errors import FileError, UsageError
 from dirge_py.types.messages import UserMessage
 from dirge_py.types.outcomes import AwaitingConfirmation, Cancelled, Done, Failed
 from dirge_py.types.questions import PermissionAnswer, Question, QuestionAnswer
@@ -270,3 +271,22 @@ def test_damaged_plan_state_is_loaded_as_not_accepted() -> None:
 
     assert state is not None
     assert (state.is_accepted, state.cycle) == (False, PlanCycle())
+
+
+async def test_plan_save_writes_markdown_and_never_over_a_file(project: PlanProject) -> None:
+    project.will_look()
+    project.approver.answers = [DeferPlan()]
+    async with project.open() as conversation:
+        with pytest.raises(UsageError, match="no plan to save"):
+            await run_command("/plan save", conversation)
+        await project.plan(conversation)
+        await run_command("/plan save", conversation)
+        await run_command("/plan save docs-plan.md", conversation)
+        with pytest.raises(FileError, match="already exists"):
+            await run_command("/plan save docs-plan.md", conversation)
+
+    (named,) = project.folder.glob("plan-*.md")
+    text = named.read_text()
+    assert text.startswith(f"# {REQUEST}\n\n")
+    assert PLAN.strip() in text
+    assert (project.folder / "docs-plan.md").read_text() == text
