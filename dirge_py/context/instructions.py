@@ -1,4 +1,4 @@
-"""Instruction files, AGENTS.md and CLAUDE.md, of a repository and of folders that are touched.
+"""Instruction files, AGENTS.md, CLAUDE.md and the like, of a repository and of touched folders.
 
 A word `@path` imports another file. Each is read once, none from outside the repository.
 """
@@ -12,14 +12,14 @@ import stat
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from itertools import takewhile
+from itertools import islice, takewhile
 from pathlib import Path
 from typing import TypeAlias
 
 from dirge_py.context.prompt_text import prompt_text, quote_text
 from dirge_py.files.resolve import FILE, open_beneath, open_folder_handle
 from dirge_py.files.safe_read import read_regular
-from dirge_py.files.walk import is_work_of_others
+from dirge_py.files.walk import ignored_by, is_work_of_others, parse_ignore_file
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.paths import is_below, is_below_any
 from dirge_py.lib.text import clean
@@ -27,7 +27,13 @@ from dirge_py.types.events import ContextReplaced, HistoryMoved, LoopEvent
 from dirge_py.types.hooks import Hooks, TurnInfo
 from dirge_py.types.messages import Message, ToolResultMessage, user_text
 
-INSTRUCTION_FILE_NAMES = ("AGENTS.md", "CLAUDE.md")
+INSTRUCTION_FILE_NAMES = ("AGENTS.md", "CLAUDE.md", "CLAUDE.local.md", "GEMINI.md")
+_WITHOUT_TRUST = INSTRUCTION_FILE_NAMES[:2]
+"""The names that are sent even if the user declined to trust the project."""
+_RULES = ".claude/rules"
+_MAX_RULES = 100
+_RULE_HEAD_BYTES = 8 * 1024
+_OWN_CLAUDE = ".claude/CLAUDE.md"
 MAX_TOTAL_BYTES = 128 * 1024
 MAX_DEPTH = 5
 """How many imports may lead from an instruction file to a file that is read."""
@@ -82,20 +88,29 @@ def find_project_files(
     cwd: Path,
     *,
     config_dir: Path | None = None,
+    home: Path | None = None,
     max_bytes: int = _MAX_FILE_BYTES,
     withholds: Withholds = lambda real: False,
+    is_declined: bool = False,
 ) -> ProjectFiles:
-    """Return the user's own `AGENTS.md`, then the instruction files from the git root to `cwd`.
+    """Return the user's own files, then the instruction files from the git root to `cwd`.
 
-    Outside a repository only `cwd` is searched, as others may own the folders above. Links that
-    lead out of the repository and paths that `withholds` names aren't read.
+    The user's own are `AGENTS.md` in `config_dir` and `.claude/CLAUDE.md` in `home`. Outside a
+    repository only `cwd` is searched, as others may own the folders above. Links that lead out of
+    the repository and paths that `withholds` names aren't read. `is_declined`: the user doesn't
+    trust the project, so only `AGENTS.md` and `CLAUDE.md` are.
     """
     folders = folders_down_to(cwd)
-    candidates = list(_candidates(folders, folders[0]))
-    if config_dir is not None:
-        path = str(config_dir / INSTRUCTION_FILE_NAMES[0])
-        root = os.path.realpath(config_dir)
-        candidates.insert(0, _Candidate(path=path, shown=clean(path), root=root, is_own=True))
+    names = _WITHOUT_TRUST if is_declined else INSTRUCTION_FILE_NAMES
+    candidates = list(_candidates(folders, folders[0], names))
+    if not is_declined:
+        candidates += [rule for rule, patterns in _rules_of(folders[0]) if not patterns]
+    own = [config_dir / INSTRUCTION_FILE_NAMES[0]] if config_dir is not None else []
+    own += [home / _OWN_CLAUDE] if home is not None else []
+    for path in reversed(own):
+        root = os.path.realpath(path.parent)
+        shown = clean(str(path))
+        candidates.insert(0, _Candidate(path=str(path), shown=shown, root=root, is_own=True))
     return _FileReader(ProjectFiles(), max_bytes, withholds).read_all(candidates)
 
 
@@ -140,15 +155,69 @@ class _Candidate:
     """The path in the import, as written."""
     imported_by: str = ""
     """The display path of the importing file."""
+    is_rule: bool = False
+    """Whether it is a rule file, whose head isn't sent."""
 
     @property
     def is_root_of_own(self) -> bool:
         return self.is_own and not self.depth
 
 
-def _candidates(folders: Sequence[Path], root: Path) -> Iterator[_Candidate]:
+def _rules_of(root: Path) -> Iterator[tuple[_Candidate, Sequence[str]]]:
+    """Yield the rule files of the repository, each with the patterns of the paths it is about."""
+    files = sorted(islice((root / _RULES).rglob("*.md"), _MAX_RULES))
+    for path in files:
+        try:
+            head = read_regular(path, _RULE_HEAD_BYTES, follow=False)
+        except OSError:
+            continue
+        shown = clean(str(path.relative_to(root)))
+        candidate = _Candidate(path=str(path), shown=shown, root=str(root), is_rule=True)
+        yield candidate, rule_paths(head.decode("utf-8-sig", "replace"))
+
+
+_HEAD = re.compile(r"---[ \t]*\r?\n(?P<head>.*?)^---[ \t]*(?:\r?\n|\Z)", re.DOTALL | re.MULTILINE)
+_PATHS = re.compile(
+    r"^paths:[ \t]*(?P<same>[^\r\n]*)(?P<rows>(?:\r?\n[ \t]*-[^\r\n]*)*)", re.MULTILINE
+)
+_BRACES = re.compile(r"\{([^{}]*)\}")
+
+
+def rule_paths(text: str) -> Sequence[str]:
+    """Return the patterns under `paths:` in the head of a rule file; empty: it always applies."""
+    head = _HEAD.match(text)
+    match = _PATHS.search(head["head"]) if head else None
+    if match is None:
+        return ()
+    inline = match["same"].strip().removeprefix("[").removesuffix("]")
+    rows = [row.strip().removeprefix("-") for row in match["rows"].splitlines()]
+    # A comma within braces separates alternatives of one pattern.
+    named = [*re.split(r",(?![^{]*\})", inline), *rows]
+    return [path for each in named if (path := each.strip().strip("'\""))]
+
+
+def _alternatives(pattern: str) -> Iterator[str]:
+    match = _BRACES.search(pattern)
+    if match is None:
+        yield pattern
+        return
+    for part in match[1].split(","):
+        yield from _alternatives(pattern[: match.start()] + part.strip() + pattern[match.end() :])
+
+
+def _is_about(patterns: Sequence[str], root: str, paths: Sequence[str]) -> bool:
+    """Whether one of the physical paths matches one of the patterns, which are as in .gitignore."""
+    every = islice((one for each in patterns for one in _alternatives(each)), _MAX_RULES)
+    rules = [parse_ignore_file(root, "\n".join(every).encode())]
+    below = (path for path in paths if is_below(path, root))
+    return any(ignored_by(rules, path, is_folder=False) for path in below)
+
+
+def _candidates(
+    folders: Sequence[Path], root: Path, names: Sequence[str] = INSTRUCTION_FILE_NAMES
+) -> Iterator[_Candidate]:
     for folder in folders:
-        for name in INSTRUCTION_FILE_NAMES:
+        for name in names:
             path = folder / name
             shown = clean(str(path.relative_to(root)))
             yield _Candidate(path=str(path), shown=shown, root=str(root))
@@ -209,6 +278,8 @@ class _FileReader:
                 reason = error.strerror if isinstance(error, OSError) else ""
                 self._note_left_out(candidate, reason or "it cannot be read")
             return None
+        if candidate.is_rule:
+            content = _HEAD.sub("", content.decode("utf-8-sig", "replace"), count=1).encode()
         if candidate.depth and not _is_text(content):
             self._note_left_out(candidate, "it is not text")
             return None
@@ -369,9 +440,13 @@ class Instructions:
         *,
         config_dir: Path,
         guard: ReadGuard,
+        home: Path | None = None,
         is_on: bool = True,
+        is_declined: bool = False,
         max_bytes: int = _MAX_FILE_BYTES,
     ) -> None:
+        self._home = home
+        self._is_declined = is_declined
         self.is_on = is_on
         """Whether instruction files are sent at all."""
         self._cwd = cwd
@@ -393,6 +468,8 @@ class Instructions:
                 files = find_project_files(
                     self._cwd,
                     config_dir=self._config_dir,
+                    home=self._home,
+                    is_declined=self._is_declined,
                     max_bytes=self._max_bytes,
                     withholds=withholds,
                 )
@@ -403,15 +480,21 @@ class Instructions:
         """Return the physical folder that instruction files must lie in."""
         return folders_down_to(self._cwd)[0]
 
-    def in_folders(self, folders: Sequence[Path], sent: ProjectFiles) -> ProjectFiles:
+    def in_folders(
+        self, folders: Sequence[Path], sent: ProjectFiles, paths: Sequence[str] = ()
+    ) -> ProjectFiles:
         """Return the files of these folders of the repository, without those that were sent.
 
-        All paths are physical. `marks` and `taken_bytes` of the result include those of `sent`.
+        Rule files about one of the `paths` come after them. All paths are physical.
+        `marks` and `taken_bytes` of the result include those of `sent`.
         """
         root = self.root()
         with self._guard(root) as withholds:
             reader = _FileReader(sent, self._max_bytes, withholds)
-            return reader.read_all(_candidates(folders, root))
+            names = _WITHOUT_TRUST if self._is_declined else INSTRUCTION_FILE_NAMES
+            rules = () if self._is_declined else _rules_of(root)
+            about = (rule for rule, named in rules if named and _is_about(named, str(root), paths))
+            return reader.read_all([*_candidates(folders, root, names), *about])
 
 
 class TouchedFolders:
@@ -431,6 +514,7 @@ class TouchedFolders:
         self._notify = notify
         self._workspace = workspace
         self._looked_at: set[Path] = set()
+        self._seen_paths: set[str] = set()
         self._sent: ProjectFiles | None = None
 
     def bundle(self) -> Hooks:
@@ -440,6 +524,7 @@ class TouchedFolders:
     def forget(self) -> None:
         """Send the files again when their folders are touched again."""
         self._looked_at = set()
+        self._seen_paths = set()
         self._sent = None
 
     def sink(self, event: LoopEvent) -> None:
@@ -459,11 +544,14 @@ class TouchedFolders:
 
     def _read_for(self, paths: Sequence[str]) -> str:
         folders = self._new_folders(paths)
-        if not folders:
+        real = [path for path in map(os.path.realpath, paths) if path not in self._seen_paths]
+        if not folders and not real:
             return ""
         self._looked_at.update(folders)
+        self._seen_paths.update(real)
         sent = self._sent or self._instructions.files
-        self._sent = self._instructions.in_folders(list(filter(self._is_ours, folders)), sent)
+        ours = list(filter(self._is_ours, folders))
+        self._sent = self._instructions.in_folders(ours, sent, real)
         for notice in self._sent.notices:
             self._notify(notice)
         return format_project_files(self._sent.files, heading="folder_files")
