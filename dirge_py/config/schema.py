@@ -477,6 +477,16 @@ class UiTable(Table):
     editor_open_command: str = setting("", "Run for each changed file; `{path}` and `{line}`.")
 
 
+class AfterEditTable(Table):
+    """A command that runs after the model has edited a file, such as a formatter."""
+
+    match: str | list[str] = Field(description="The files it is for, as in .gitignore: `*.py`.")
+    command: Annotated[str, Field(min_length=1)] = Field(
+        description="The command line; `{path}` is the file."
+    )
+    timeout_s: PositiveNumber = setting(30, "Seconds it may take.")
+
+
 class PluginEntry(Table):
     """A plugin, by the name of its file. All other keys are settings of the plugin."""
 
@@ -517,6 +527,7 @@ class Config(Table):
     ui: UiTable = EMPTY_TABLE
     guardrail: list[GuardrailTable] = setting(list, "Checks of inputs and outputs.")
     reminder: list[ReminderTable] = setting(list, "Repeated texts.")
+    after_edit: list[AfterEditTable] = setting(list, "Commands after edits of the model.")
     plugins: dict[str, PluginEntry] = setting(dict, "Plugins by file name, and their settings.")
     keys: dict[str, Keys] = setting(dict, 'Action to key or keys; "none" frees it.')
     aliases: dict[SlashName, str] = setting(dict, "Your names for slash commands.")

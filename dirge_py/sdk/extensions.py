@@ -36,6 +36,11 @@ EXTENSIONS: list[ExtensionEntry] = [
     ExtensionEntry("web", "dirge_py.extensions.web.extension", _with_settings),
     ExtensionEntry("plan", "dirge_py.plan.extension", lambda config: True),
     ExtensionEntry("plugins", "dirge_py.extensions.plugins.extension", _with_settings),
+    ExtensionEntry(
+        "after_edit",
+        "dirge_py.extensions.after_edit.extension",
+        lambda config: config is not None and bool(config.after_edit),
+    ),
     ExtensionEntry("guardrails", "dirge_py.extensions.guardrails.extension", _with_settings),
 ]
 """Hooks are called in this order within their stage; of two extensions with the same tool or

@@ -235,9 +235,9 @@ class SessionTotals:
         if moment is None:
             return
         usage, price = decode_usage(data.get("usage")), data.get("cost_usd")
-        is_priced = isinstance(price, int | float)
+        cost_usd = float(price) if isinstance(price, int | float) else None
         key = f"{moment.astimezone():%Y-%m-%d}\t{text_member(data, 'model')}"
-        more = (1, usage.input, usage.output, price if is_priced else 0, not is_priced)
+        more = (1, usage.input, usage.output, cost_usd or 0.0, cost_usd is None)
         row = self.days.setdefault(key, [0, 0, 0, 0, 0])
         self.days[key] = [old + new for old, new in zip(row, more, strict=True)]
 

@@ -1,0 +1,1 @@
+"""Commands that run after the model has edited a file."""
