@@ -474,6 +474,7 @@ class UiTable(Table):
     diff: Literal["auto", "unified", "split"] = setting(
         "auto", "How changes are drawn; auto: side by side from 140 columns on."
     )
+    status_command: str = setting("", "Its first line of output is in the status line.")
     editor_open_command: str = setting("", "Run for each changed file; `{path}` and `{line}`.")
 
 

@@ -1,6 +1,7 @@
 """The chrome around the transcript: panels, todos, status, face. Hidden panels collect nothing."""
 
 import asyncio
+import json
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Literal
 
@@ -9,7 +10,8 @@ from textual.worker import Worker
 from dirge_py.extensions.plugins.registration import Plugins
 from dirge_py.frontend.controller import ChatController
 from dirge_py.lib.lazy import late
-from dirge_py.types.errors import ConfigError
+from dirge_py.lib.terminal_text import final_text
+from dirge_py.types.errors import ConfigError, ProcessError
 from dirge_py.types.events import AgentEnd, LoopEvent, MessageEnd, ToolExecutionEnd, TurnEnd
 from dirge_py.types.messages import Message, ToolResultMessage
 from dirge_py.ui import status as run_state
@@ -81,6 +83,10 @@ class ChromePresenter:
         """The number of seconds in which something ran."""
         self._git: GitStatus | None = None
         self._asking_git: Worker[None] | None = None
+        self._status_command = ""
+        self._own_status = ""  # What `[ui] status_command` says.
+        self._asking_status: Worker[None] | None = None
+        self._has_status_failed = False
         self._run: Run | None = None
         self._was_asking = False
         self._plan_since: float | None = None
@@ -147,9 +153,11 @@ class ChromePresenter:
                 self.place = run_state.folder_and_branch(conversation.cwd)
             case TurnEnd(tool_results=results) if results:
                 self.refresh_git()
+                self._refresh_own_status()
             case AgentEnd():
                 self.place = run_state.folder_and_branch(conversation.cwd)
                 self.refresh_git()
+                self._refresh_own_status()
                 took_s = self._clock() - self.activity.began
                 if took_s > LONG_RUN_S and conversation.exclusive_owner is None:
                     words = "it went wrong" if self.activity.mood == "error" else "it is done"
@@ -160,7 +168,40 @@ class ChromePresenter:
         if (conversation := self._controller.conversation) is not None:
             self.place = run_state.folder_and_branch(conversation.cwd)
         self.refresh_git()
+        self._refresh_own_status()
         self.show()
+
+    def _refresh_own_status(self) -> None:
+        """Run `[ui] status_command`, unless it still runs."""
+        conversation, command = self._controller.conversation, self._status_command
+        is_running = self._asking_status is not None and self._asking_status.is_running
+        if conversation is None or not command or is_running:
+            return
+        facts = {
+            "session_id": conversation.session_id,
+            "cwd": str(conversation.cwd),
+            "model": conversation.settings.model,
+            "mode": conversation.settings.mode,
+            "context_tokens": conversation.context_tokens,
+            "window_tokens": conversation.settings.window_tokens,
+            "cost_usd": conversation.cost_usd,
+        }
+
+        async def ask() -> None:
+            try:
+                output = await self.programs.ask_shell(
+                    command, cwd=conversation.cwd, stdin_text=json.dumps(facts)
+                )
+            except ProcessError as error:
+                output = ""
+                if not self._has_status_failed:
+                    self._has_status_failed = True
+                    why = f"[ui] status_command failed: {error.message}"
+                    self._feed.notify(why, tone="warning")
+            self._own_status = final_text(output).strip().partition("\n")[0]
+            self.show()
+
+        self._asking_status = self._run_worker(ask, exit_on_error=False)
 
     def refresh_git(self) -> None:
         """Read the state of the checkout if it is shown."""
@@ -219,7 +260,7 @@ class ChromePresenter:
             state = controller.state
             return run_state.StatusModel(place="", model="", mode="", state=state, face=shown)
         return run_state.StatusModel(
-            place=self.place,
+            place=" · ".join(filter(None, (self.place, self._own_status))),
             model=conversation.settings.model,
             mode=conversation.settings.mode,
             state=controller.state,
@@ -317,4 +358,6 @@ class ChromePresenter:
         context = config.context
         self._target_tokens = context.target_tokens
         self._fold_at = context.fold_at if context.compact else None
+        self._status_command = config.ui.status_command
+        self._refresh_own_status()
         self.show()

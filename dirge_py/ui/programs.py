@@ -47,6 +47,20 @@ class ScreenPrograms:
             return None
         return (finished.output.head + finished.output.tail).decode("utf-8", "replace")
 
+    async def ask_shell(self, command: str, *, cwd: Path, stdin_text: str) -> str:
+        """Return the output of the person's own command line. Raises ProcessError: it failed."""
+        if self._runner is None:
+            self._runner = Runner(EnvironmentPolicy())
+        finished = await self._runner.run(
+            command, cwd=str(cwd), timeout_s=_TIMEOUT_S, stdin_text=stdin_text
+        )
+        if finished.exit_code != 0:
+            how = f"exit {finished.exit_code}"
+            raise ProcessError(
+                f"it took longer than {_TIMEOUT_S:g} s" if finished.timed_out else how
+            )
+        return (finished.output.head + finished.output.tail).decode("utf-8", "replace")
+
     async def aclose(self) -> None:
         if self._runner is not None:
             await self._runner.shutdown()
