@@ -174,6 +174,7 @@ def completion(rest: Sequence[str]) -> int:
 def command_specs() -> Sequence[CommandSpec]:
     """Every command whose words can be completed, `dirge` itself first."""
     from dirge_py.cli.stats import build_stats_parser
+    from dirge_py.cli.update import build_update_parser
     from dirge_py.cli.why import build_why_parser
     from dirge_py.tools.toolbox import tool_names
 
@@ -184,6 +185,7 @@ def command_specs() -> Sequence[CommandSpec]:
         _command_spec("sessions", build_sessions_parser("list"), SESSIONS_VERBS),
         *(_command_spec(f"sessions {v}", build_sessions_parser(v)) for v in SESSIONS_VERBS),
         _command_spec("stats", build_stats_parser()),
+        _command_spec("update", build_update_parser()),
         _command_spec("serve", build_serve_parser()),
         _command_spec("trust", build_trust_parser()),
         _command_spec("doctor", build_doctor_parser()),

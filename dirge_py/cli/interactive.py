@@ -116,7 +116,11 @@ class SessionOpeners:
 
     def first(self, asker: Asker) -> "Conversation":
         """Open the conversation of the command line."""
-        return self._open(asker, self._read_options())
+        from dirge_py.sdk.update import update_notices
+
+        options = self._read_options()
+        notices = (*options.notices, *update_notices(self.settings()))
+        return self._open(asker, replace(options, notices=notices))
 
     def other(
         self, asker: Asker, session_id: str | None, way: OpenMode = "write"

@@ -82,10 +82,14 @@ def _subcommand(name: str, rest: list[str]) -> Callable[[list[str]], int] | None
             from dirge_py.cli.doctor import doctor
 
             return doctor
-        case "stats" if stats_fits(rest):
+        case "stats" if has_no_words(rest):
             from dirge_py.cli.stats import stats
 
             return stats
+        case "update" if has_no_words(rest):
+            from dirge_py.cli.update import update
+
+            return update
         case "serve" if has_only_flags:
             from dirge_py.cli.serve.command import serve
 
@@ -185,8 +189,8 @@ def config_fits(rest: Sequence[str]) -> bool:
     return not rest or rest[0] in (*CONFIG_VERBS, "-h", "--help")
 
 
-def stats_fits(rest: Sequence[str]) -> bool:
-    """Whether the words after `stats` are its own; `stats about users` is a prompt."""
+def has_no_words(rest: Sequence[str]) -> bool:
+    """Whether the words after `stats` or `update` are its own; `update the docs` is a prompt."""
     return not rest or rest[0].startswith("-")
 
 

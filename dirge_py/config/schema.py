@@ -478,6 +478,15 @@ class UiTable(Table):
     editor_open_command: str = setting("", "Run for each changed file; `{path}` and `{line}`.")
 
 
+class UpdateTable(Table):
+    """The notice about new versions of dirge."""
+
+    check: bool = setting(True, "Ask once a day whether there is a new version; never with `-p`.")
+    index_url: str = setting(
+        "https://pypi.org/pypi/dirge-py/json", "The package index, in the form of PyPI's JSON API."
+    )
+
+
 class AfterEditTable(Table):
     """A command that runs after the model has edited a file, such as a formatter."""
 
@@ -528,6 +537,7 @@ class Config(Table):
     ui: UiTable = EMPTY_TABLE
     guardrail: list[GuardrailTable] = setting(list, "Checks of inputs and outputs.")
     reminder: list[ReminderTable] = setting(list, "Repeated texts.")
+    update: UpdateTable = EMPTY_TABLE
     after_edit: list[AfterEditTable] = setting(list, "Commands after edits of the model.")
     plugins: dict[str, PluginEntry] = setting(dict, "Plugins by file name, and their settings.")
     keys: dict[str, Keys] = setting(dict, 'Action to key or keys; "none" frees it.')

@@ -16,7 +16,7 @@ from typing import Any, get_args
 import pytest
 
 from dirge_py import slash
-from dirge_py.cli import arguments, completion, doctor, embed, signal, stats, trust, why
+from dirge_py.cli import arguments, completion, doctor, embed, signal, stats, trust, update, why
 from dirge_py.cli.serve.command import build_serve_parser
 from dirge_py.config.problems import ANY, known_keys
 from dirge_py.config.schema import Config
@@ -67,6 +67,7 @@ SUBCOMMANDS = (
     "stats",
     "trust",
     "turn",
+    "update",
     "why",
 )
 
@@ -105,6 +106,7 @@ def parsers() -> list[argparse.ArgumentParser]:
         trust.build_trust_parser(),
         doctor.build_doctor_parser(),
         stats.build_stats_parser(),
+        update.build_update_parser(),
         arguments.build_config_parser(),
         build_serve_parser(),
         signal.build_signal_parser(),

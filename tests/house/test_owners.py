@@ -54,6 +54,7 @@ WRITERS = {
     "ui/terminal/clipboard.py": "the last thing that was copied",
     "ui/terminal/editor.py": "the draft for the person's editor, the page for their pager",
     "permission/project_trust.py": "what a person trusted",
+    "sdk/update.py": "what is known of new versions",
     "lib/temporary_folder.py": "temporary folders, gone at the end or at a later start",
 }
 """Who may create, change or remove files, and what."""
