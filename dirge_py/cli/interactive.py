@@ -116,11 +116,7 @@ class SessionOpeners:
 
     def first(self, asker: Asker) -> "Conversation":
         """Open the conversation of the command line."""
-        from dirge_py.sdk.update import update_notices
-
-        options = self._read_options()
-        notices = (*options.notices, *update_notices(self.settings()))
-        return self._open(asker, replace(options, notices=notices))
+        return self._open(asker, self._read_options(), is_first=True)
 
     def other(
         self, asker: Asker, session_id: str | None, way: OpenMode = "write"
@@ -168,12 +164,18 @@ class SessionOpeners:
             options = self._options()
             return replace(options, add_dirs=tuple(map(os.path.abspath, options.add_dirs)))
 
-    def _open(self, asker: Asker, options: "BuildOptions") -> "Conversation":
+    def _open(
+        self, asker: Asker, options: "BuildOptions", *, is_first: bool = False
+    ) -> "Conversation":
         from dirge_py.sdk.build import build
         from dirge_py.sdk.options import with_project
 
         config, options = with_project(self.settings(), options, self.project().project)
         config = self._with_servers(config)
+        if is_first:
+            from dirge_py.sdk.update import update_notices
+
+            options = replace(options, notices=(*options.notices, *update_notices(config)))
         return build(config, asker, with_notices(options, config))
 
 

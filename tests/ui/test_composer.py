@@ -139,12 +139,13 @@ async def test_esc_closes_proposals_and_keeps_text(project: ScriptedProject):
 
 async def test_enter_on_a_guessed_command_only_inserts_it(project: ScriptedProject):
     async with running_app(project) as driver:
-        await driver.type("/todoss")
+        await driver.type("/cmpct")
         await driver.until(lambda: driver.app.proposals.is_open)
         await driver.pilot.press("enter")
-        assert driver.app.composer.text == "/todos "
+        assert driver.app.composer.text == "/compact"
         await driver.pilot.press("enter")
-        await driver.until(lambda: "The todo list is empty." in driver.text)
+        await driver.until(lambda: "Nothing to compact" in driver.text)
+        assert driver.app.composer.text == ""
 
 
 async def test_palette_finds_a_command_by_letters_in_order(project: ScriptedProject):

@@ -49,8 +49,10 @@ def complete(
         typed = match[1]
         known = registry.complete(typed) if "/" not in typed else ()
         guess = not registry.begins(typed)
+        # Behind a blank the arguments would be offered, and a second Enter would choose one.
+        end = "" if guess else " "
         return [
-            Completion(f"/{name}", f"/{name} ", len(typed) + 1, summary, is_guess=guess)
+            Completion(f"/{name}", f"/{name}{end}", len(typed) + 1, summary, is_guess=guess)
             for name, summary in known
         ]
     if match := _FILE_WORD.search(before):
