@@ -157,7 +157,7 @@ def test_workspace_at_root_folder_asks_for_edits_of_system_files(tmp_path: Path,
             workspace, PolicySet(rules=(allow(f"edit:{os.path.realpath(path)}"),)), home=tmp_path
         )
 
-        assert project_file.effect == "allow"
+        assert (project_file.effect, "home folder" in project_file.reason) == ("ask", True)
         assert (system_file.effect, system_file.policy) == ("ask", "default")
         assert "operating system" in system_file.reason
         assert ruled.decide([_edit(path)]).effect == "allow"

@@ -49,7 +49,8 @@ class Examples:
             *words,
             environment={
                 "PATH": os.environ["PATH"],
-                "HOME": str(self.folder),
+                # A workspace in the home folder itself asks before edits.
+                "HOME": str(self.folder.with_name("home")),
                 "ANTHROPIC_API_KEY": "sk-example",
                 "ANTHROPIC_BASE_URL": self.service.anthropic_url,
             },

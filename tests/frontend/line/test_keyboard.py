@@ -158,6 +158,17 @@ async def test_ctrl_d_on_empty_line_quits(project: ScriptedProject) -> None:
         assert keys.ended.result() == 0
 
 
+async def test_first_ctrl_d_during_run_asks_and_second_quits(project: ScriptedProject) -> None:
+    tty = long_command(project)
+    async with keyboard(tty) as keys:
+        await working(keys)
+        keys.press("\x04")
+        await tty.tells("Ctrl+D again stops it and quits.")
+        assert not keys.ended.done()
+        keys.press("\x04")
+        await tty.until(keys.ended.done)
+
+
 async def test_alt_enter_inserts_newline(project: ScriptedProject) -> None:
     project.model.will_say("Read.")
     tty = LineDriver(project)
