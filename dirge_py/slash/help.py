@@ -60,8 +60,7 @@ _GROUPS = {
 
 @command(
     "help",
-    "commands and keys; with a word, the commands about it",
-    usage="[WORD]",
+    "commands and keys; /help WORD: the commands about it",
     aliases=("commands",),
 )
 async def show_help(args: str, conversation: "Conversation", front: FrontEnd) -> None:

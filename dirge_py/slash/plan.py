@@ -101,8 +101,8 @@ class FrontEndApprover:
 
 @command(
     "plan",
-    "work through a big request: explore, plan, implement, review with evidence",
-    usage="REQUEST | status | stop | resume | accept | drop | save [PATH]",
+    "work through a big request: explore, plan, implement, review; save [PATH] writes the plan",
+    usage="REQUEST | status | stop | resume | accept | drop",
     headless=True,
     complete=lambda conversation: _VERBS,
 )

@@ -21,7 +21,9 @@ VERDICT = json.dumps({"verdict": "DONE", "checklist": [ITEM], "missing": ""})
 
 
 @pytest.fixture
-def settings(tmp_path: Path) -> Path:
+def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    # A workspace in the home folder itself asks before edits.
+    monkeypatch.setenv("HOME", str(tmp_path.with_name("home")))
     (tmp_path / "check.py").write_text("assert open('total.txt').read() == '42'\n")
     file = tmp_path / "settings" / "config.toml"
     file.parent.mkdir()
