@@ -1,12 +1,17 @@
 """Opens sessions in an interactive front end; also the types of callables that open one."""
 
-from collections.abc import Callable, Coroutine, Sequence
+import os
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
 from dirge_py.frontend.replay import plan_events
+from dirge_py.lib.text import visible_name
 from dirge_py.session.recovery import choices_from_answers, recovery_questions
 from dirge_py.slash.base import Tone
-from dirge_py.types.errors import SessionBusy
+from dirge_py.types.errors import SessionBusy, SessionElsewhere, SessionError
 from dirge_py.types.events import LoopEvent, SystemNotice
 from dirge_py.types.questions import Asker, Question, QuestionOption, SupportsForms
 
@@ -30,6 +35,12 @@ _BUSY_OPTIONS = (
 )
 
 
+_FOLDER_OPTIONS = (
+    QuestionOption(label="go there", description="dirge works in that folder from then on"),
+    QuestionOption(label="stay here"),
+)
+
+
 OpenFirst: TypeAlias = "Callable[[Asker], Conversation]"
 """Opens the conversation of the command line. Raises NoProvider, SessionError, …"""
 
@@ -47,6 +58,9 @@ class SessionView(Protocol):
 
     def open_other(self, session_id: str | None, way: OpenMode = "write") -> "Conversation":
         """Open a stored session, or a new one for None. Raises SessionBusy, SessionError, …"""
+
+    async def ask_for_trust(self) -> None:
+        """Ask whether to trust the project of the current folder, if that has to be asked."""
 
     def adopt(self, conversation: "Conversation") -> None:
         """Switch to this conversation, which isn't shown yet."""
@@ -83,7 +97,7 @@ class SessionOpener:
     async def open_first(self, opening: "Callable[[], Conversation]") -> "Conversation":
         """Return the conversation, not shown yet; ask what to do if it is in use.
 
-        Raises as `opening`, also SessionBusy if the user cancels.
+        Raises as `opening`, also SessionBusy and SessionElsewhere if the user cancels.
         """
         try:
             return opening()
@@ -95,16 +109,35 @@ class SessionOpener:
             if way is None:
                 raise
             return self._view.open_other(error.session_id, way)
+        except SessionElsewhere as error:
+            if not error.has_folder or not await self._wants_to_go(error):
+                raise
+            way = "fork" if error.is_fork else "write"
+            async with self._in_folder(Path(error.folder)):
+                return await self.open_first(partial(self._view.open_other, error.session_id, way))
 
-    async def switch_to(self, session_id: str | None) -> "Conversation":
+    async def _wants_to_go(self, error: SessionElsewhere) -> bool:
+        text = f"{error.message} Do you want to go there?"
+        question = Question(header="Folder", question=text, options=_FOLDER_OPTIONS, is_open=False)
+        answers = await self._asker.question([question])
+        return answers is not None and answers[0].chosen == (_FOLDER_OPTIONS[0].label,)
+
+    async def switch_to(self, session_id: str | None, folder: Path | None = None) -> "Conversation":
         """Open another session, or a new one, and close the current one.
 
-        If the other one is busy and the user cancels, the current one stays open.
+        With `folder`, it is one of the project there. If the other one is busy and the user
+        cancels, the current one stays open.
         """
+        opening = partial(self._view.open_other, session_id)
         try:
-            conversation = await self.open_first(lambda: self._view.open_other(session_id))
-        except SessionBusy:
-            if self._controller.conversation is None:
+            if folder is None:
+                conversation = await self.open_first(opening)
+            else:
+                async with self._in_folder(folder):
+                    conversation = await self.open_first(opening)
+        except (SessionBusy, SessionElsewhere) as error:
+            is_gone = isinstance(error, SessionElsewhere) and not error.has_folder
+            if self._controller.conversation is None or is_gone:
                 raise
             return self._controller.conversation
         # Read it only now: another session may have been opened while the question waited.
@@ -118,6 +151,23 @@ class SessionOpener:
             # The caller has to get the conversation first.
             self._view.run_later(self.offer_to_continue(conversation))
         return conversation
+
+    @asynccontextmanager
+    async def _in_folder(self, folder: Path) -> AsyncIterator[None]:
+        """Change to `folder` and ask about its trust; an error in the block changes back."""
+        before = Path.cwd()
+        try:
+            os.chdir(folder)
+        except OSError as error:
+            text = f"Can't change to {visible_name(str(folder))}: {error.strerror}."
+            hint = "Check that the folder exists and you can open it."
+            raise SessionError(text, hint=hint) from error
+        try:
+            await self._view.ask_for_trust()
+            yield
+        except BaseException:
+            os.chdir(before)
+            raise
 
     def adopt(self, conversation: "Conversation") -> None:
         """Use this conversation from now on, and show it."""

@@ -7,10 +7,6 @@
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
-from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
 from dirge_py.config.models import unusable_roles, usable_model, with_own_model
 from dirge_py.config.paths import state_dir
 from dirge_py.config.schema import Config
@@ -18,20 +14,8 @@ from dirge_py.context.hooks import Ask, context_parts, file_reader, relay_to, su
 from dirge_py.context.prompts import NamedPrompt, PromptBook, follow_prompt
 from dirge_py.context.view import ContextParts
 from dirge_py.conversation.conversation import Conversation
-from dirge_py.conversation.deps import (
-    ConversationDeps,
-    EventForwarder,
-    RunDeps,
-    SessionDeps,
-    WorkEnvironment,
-)
-from dirge_py.conversation.durable import (
-    Engine,
-    RemotelyAnswered,
-    durable_interceptor,
-    durable_stream,
-    open_durable,
-)
+from dirge_py.conversation.deps import ConversationDeps, EventForwarder, RunDeps, SessionDeps, WorkEnvironment
+from dirge_py.conversation.durable import Engine, RemotelyAnswered, durable_interceptor, durable_stream, open_durable
 from dirge_py.conversation.extensions import ExtensionSet
 from dirge_py.conversation.settings import BEFORE_PROMPT
 from dirge_py.extensions.memory.extension import Memory
@@ -57,30 +41,12 @@ from dirge_py.processes.runner import Runner
 from dirge_py.providers.client import HttpClient
 from dirge_py.providers.models import ModelDirectory, model_calls, with_sampling
 from dirge_py.providers.recording import RecordingClient, begin_recording
-from dirge_py.sdk.environment import (
-    ExecutionEnvironment,
-    Workplace,
-    bound_tools,
-    chosen_tools,
-    enabled_tools,
-    temporary_folder,
-)
+from dirge_py.sdk.environment import ExecutionEnvironment, Workplace, bound_tools, chosen_tools, enabled_tools, temporary_folder
 from dirge_py.sdk.extensions import load_extensions
 from dirge_py.sdk.fork import Forks, WorkFolder, work_environment
 from dirge_py.sdk.guards import GuardParts, Guards, SessionGoal, gates
 from dirge_py.sdk.options import BuildOptions, SessionChoice
-from dirge_py.sdk.sessions import (
-    changes_since,
-    drop_grants,
-    open_journal,
-    open_store,
-    queued_again,
-    refuse_to_send,
-    restore,
-    restore_mode,
-    session_limits,
-    typed_dir,
-)
+from dirge_py.sdk.sessions import changes_since, delete_unused, drop_grants, open_journal, open_store, queued_again, refuse_to_send, restore, restore_mode, session_limits, typed_dir
 from dirge_py.sdk.system_prompt import make_system_prompt
 from dirge_py.sdk.working_tree import WorkingTree
 from dirge_py.session.history import LoadedSession
@@ -95,6 +61,10 @@ from dirge_py.types.memory import MemoryProvider
 from dirge_py.types.messages import Usage
 from dirge_py.types.questions import Asker, SupportsForms
 from dirge_py.types.tools import Interceptor, LoopTool, changes_something
+from functools import partial
+from pathlib import Path
+from typing import Any, TYPE_CHECKING
+
 
 if TYPE_CHECKING:
     from dirge_py.providers.embeddings import Embeddings
@@ -189,7 +159,9 @@ class ConversationBuilder:
         if journal is None:
             return notices
         redact = self.redactor.redact_known
-        self.recorder = recorder = Recorder(journal, redact=redact, on_notice=self.notify)
+        self.recorder = recorder = Recorder(
+            journal, redact=redact, cwd=self.cwd, on_notice=self.notify
+        )
         self.resources.callback(recorder.close)
         if choice.fork and choice.continuation is None:
             # The new session is on disk already, but useless without the conversation.
@@ -513,7 +485,7 @@ class _ProductBuilder(ConversationBuilder):
             for_fork=forks.make,
             notices=self._notices(notices),
             sinks=(*deps.sinks, self.log.sink) if self.log is not None else deps.sinks,
-            on_close=(forks.aclose, *deps.on_close),
+            on_close=(forks.aclose, *deps.on_close, partial(delete_unused, config)),
         )
 
     def write_ahead(self) -> Sequence[Interceptor]:

@@ -1,5 +1,6 @@
 """Opens the session of a start, and restores the settings, files and drafts of a resumed one."""
 
+import asyncio
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
@@ -30,7 +31,7 @@ from dirge_py.session.record import text_member, texts_in
 from dirge_py.session.recorder import Recorder
 from dirge_py.session.recovery import Continuation, check_continuation
 from dirge_py.session.segments import SegmentLimits
-from dirge_py.session.store import Store
+from dirge_py.session.store import Store, Trash
 from dirge_py.session.tree import typed_text
 from dirge_py.tools.todo_list import TodoList
 from dirge_py.types.errors import SessionError
@@ -97,6 +98,15 @@ def open_store(config: Config, cwd: Path) -> Store:
     kept = config.session
     limits = SegmentLimits(records=kept.segment_records, size=kept.segment_mb * 1024 * 1024)
     return Store(folder, project_root(cwd), app_version=__version__, limits=limits)
+
+
+async def delete_unused(config: Config) -> None:
+    """Move the sessions that `keep_days` says are too old into the trash, and empty that."""
+    days = config.session.keep_days
+    if days is not None:
+        trash = Trash(state_dir(config.origin.environment))
+        await asyncio.to_thread(trash.add_unused, days)
+        await asyncio.to_thread(trash.empty_old)
 
 
 def typed_dir(config: Config, cwd: Path) -> Path:

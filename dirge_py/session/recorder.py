@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from dirge_py.git.repository import branch_of
 from dirge_py.lib.redaction import redacted
 from dirge_py.session.codec import Json, encode_message, encode_usage
 from dirge_py.session.history import LoadedSession, replay, shorten_title
@@ -81,7 +82,8 @@ class Recorder:
     refuses a write, records wait in memory in order and are retried before the next one; the user
     is notified once, and tools that change anything don't run.
 
-    `redact` is applied to every text before it is stored; `on_notice` gets lines for the user.
+    `redact` is applied to every text before it is stored; `on_notice` gets lines for the user. The
+    git branch of `cwd` is recorded with each run.
     """
 
     def __init__(
@@ -89,11 +91,13 @@ class Recorder:
         journal: Journal,
         *,
         redact: Redact | None = None,
+        cwd: Path | None = None,
         on_notice: Callable[[str], None] = lambda text: None,
         clock: Clock = time.time,
     ) -> None:
         self._journal = journal
         self._redact = redact
+        self._cwd = cwd
         self._on_notice = on_notice
         self._clock = clock
         self._waiting: list[Callable[[], Record]] = []
@@ -180,7 +184,7 @@ class Recorder:
         """Record a message for which there is no event."""
         encoded = encode_message(message)
         if not self._has_messages and isinstance(message, UserMessage):
-            self._save("title", {"title": self._as_title(message.text)})
+            self._save("title", {"title": self.redacted_title(message.text)})
         self._has_messages = True
         self._message_count += 1
         self.interruption = None
@@ -194,9 +198,10 @@ class Recorder:
         """Write the session to disk before its first message, with a `title` of any length."""
         if not self._has_messages:
             self._has_messages = True
-            self._save("title", {"title": self._as_title(title)}, sync=True)
+            self._save("title", {"title": self.redacted_title(title)}, sync=True)
 
-    def _as_title(self, text: str) -> str:
+    def redacted_title(self, text: str) -> str:
+        """A text as the title of a session: without secrets, on one line, cut."""
         # Redact before cutting, because half of a secret isn't recognized.
         return shorten_title(self._redact(text) if self._redact is not None else text)
 
@@ -275,8 +280,11 @@ class Recorder:
                 self._save("evidence", _fields_of(event))
             case AgentStart(run_id=run_id):
                 self._run_id = run_id
-                # After a kill, recovery uses it to find commands that still run.
-                self._save("run_start", {"run_id": run_id, "pid": os.getpid()})
+                # After a kill, recovery uses the pid to find commands that still run.
+                started: Json = {"run_id": run_id, "pid": os.getpid()}
+                if self._cwd is not None and (name := branch_of(self._cwd)):
+                    started["git_branch"] = name
+                self._save("run_start", started)
             case AgentEnd(outcome=outcome):
                 self._record_end(outcome)
             case SystemNotice(content):

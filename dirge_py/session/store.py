@@ -20,7 +20,7 @@ from dirge_py.session.history import LoadedSession, replay
 from dirge_py.session.ids import check_session_id, ids_fitting, new_session_id, project_id
 from dirge_py.session.index.sources import DAMAGED as DAMAGED
 from dirge_py.session.index.sources import SessionSummary as SessionSummary
-from dirge_py.session.index.sources import list_sessions
+from dirge_py.session.index.sources import list_sessions, sessions_in
 from dirge_py.session.journal import Clock, Journal, lock_session
 from dirge_py.session.record import NO_RECORD, Record
 from dirge_py.session.recovery import Continuation, continuation_of, save_continuation
@@ -33,7 +33,7 @@ from dirge_py.session.segments import (
     segment_numbers,
 )
 from dirge_py.session.tree import records_to_fork
-from dirge_py.types.errors import SessionBusy, SessionError
+from dirge_py.types.errors import SessionBusy, SessionElsewhere, SessionError
 from dirge_py.types.outcomes import AwaitingConfirmation
 
 _SHOWN_CANDIDATES = 5
@@ -64,6 +64,13 @@ class Store:
         self._limits = limits
         self.folder = state_dir / "sessions" / project_id(project_root)
 
+    @classmethod
+    def of_folder(cls, state_dir: Path, project: str) -> "Store":
+        """The store whose folder has this name, to read, rename or delete its sessions."""
+        store = cls(state_dir, Path("/"))
+        store.folder = state_dir / "sessions" / project
+        return store
+
     def create(
         self, session_id: str | None = None, origin: Mapping[str, Any] | None = None
     ) -> Journal:
@@ -91,9 +98,14 @@ class Store:
     def open(self, name: str, *, fork: bool = False) -> Journal:
         """Open a session (see `find`) for writing, or with `fork` a new one that continues it.
 
-        Raises SessionBusy (never with `fork`), or SessionError: none fits, or unreadable.
+        Raises SessionBusy (never with `fork`), SessionElsewhere, or SessionError: none fits, or
+        unreadable.
         """
-        return self.fork(name) if fork else self._open(self.find(name))
+        try:
+            return self.fork(name) if fork else self._open(self.find(name))
+        except SessionElsewhere as error:
+            error.is_fork = fork
+            raise
 
     def open_or_create(self, session_id: str, origin: Mapping[str, Any] | None = None) -> Journal:
         """Open the session with exactly this id; create it if there is none."""
@@ -127,6 +139,14 @@ class Store:
         first = self._path(check_session_id(session_id))
         belonging = (first, first.with_suffix(".damaged"), folder_of(first))
         return [path for path in belonging if os.path.lexists(path)]
+
+    def rename(self, name: str, title: str) -> None:
+        """Store a new title of a session. Raises as `open`."""
+        journal = self.open(name)
+        try:
+            journal.append("title", {"title": title}, sync=True)
+        finally:
+            journal.close()
 
     def read_files(self, name: str) -> SessionFiles:
         """Read all files of a session, with what is damaged or missing. Raises as `view`."""
@@ -188,12 +208,16 @@ class Store:
                 path.unlink(missing_ok=True)
 
     def find(self, name: str) -> str:
-        """The id that `name` fits (see `ids_fitting`). Raises SessionError: none or several."""
+        """The id that `name` fits (see `ids_fitting`).
+
+        Raises SessionElsewhere: one of another project fits; SessionError: none or several.
+        """
         if segment_numbers(self._path(check_session_id(name))):
             return name
         ids = sorted(path.stem for path in self.folder.glob("*.jsonl"))
         fitting = ids_fitting(ids, name)
         if not fitting:
+            self._find_elsewhere(name)
             raise SessionError(
                 f"This project has no session {name!r}.",
                 hint="`dirge sessions` lists its sessions.",
@@ -207,6 +231,18 @@ class Store:
                 hint="Type more of the id.",
             )
         return fitting[0]
+
+    def _find_elsewhere(self, name: str) -> None:
+        """Raise SessionElsewhere if exactly one session of another project fits `name`."""
+        files = {path.stem: path for path in self.folder.parent.glob("*/*.jsonl")}
+        fitting = ids_fitting(sorted(files), name)
+        if len(fitting) != 1:
+            return
+        folder = files[fitting[0]].parent.name
+        summaries = Store.of_folder(self._state_dir, folder).list()
+        cwd = next((summary.cwd for summary in summaries if summary.id == fitting[0]), "")
+        if cwd:
+            raise SessionElsewhere(fitting[0], cwd)
 
     def newest(self) -> SessionSummary | None:
         """The most recently used session of this project."""
@@ -299,6 +335,19 @@ class Trash:
         finally:
             lock.release()
 
+    def add_unused(self, days: int) -> None:
+        """Move the sessions of all projects that nobody changed for `days` into the trash.
+
+        Sessions in use, and those that can't be moved, stay.
+        """
+        oldest_ns = int((self._clock() - timedelta(days=days).total_seconds()) * 1e9)
+        state_dir = self._folder.parent
+        for folder in state_dir.glob("sessions/*/"):
+            for session_id, marks in sessions_in(folder).items():
+                if max(mark.mtime_ns for mark in marks) < oldest_ns:
+                    with contextlib.suppress(SessionError):
+                        self.add(Store.of_folder(state_dir, folder.name), session_id)
+
     def restore(self, store: Store, name: str) -> str:
         """Restore the last deleted session that `name` fits; its id. Raises SessionError."""
         session_id, folder = self._find(store, name)
@@ -313,6 +362,8 @@ class Trash:
             for path in sorted(folder.iterdir(), key=lambda path: path.suffix == ".jsonl"):
                 path.rename(store.folder / path.name)
             folder.rmdir()
+            # So that `add_unused` does not remove it again.
+            os.utime(store.folder / f"{session_id}.jsonl", (self._clock(), self._clock()))
         except OSError as error:
             raise SessionError(
                 f"Can't restore session {session_id}: {error.strerror}.",

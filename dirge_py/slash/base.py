@@ -31,6 +31,10 @@ class Choice:
     """Further text, shown beside the label."""
 
 
+PickerAction = Literal["rename", "delete", "all_projects"]
+"""An action of a list to pick from; the keymap has its key."""
+
+
 class Unsupported(DirgeError):
     """Raised when a front end has no support for what a command needs."""
 
@@ -58,6 +62,22 @@ class FrontEnd(Protocol):
     async def pick(self, title: str, choices: Sequence[Choice], *, current: str = "") -> str | None:
         """Let the user pick a choice and return its id; None if they cancel."""
 
+    async def pick_or_act(
+        self,
+        title: str,
+        choices: Sequence[Choice],
+        *,
+        current: str = "",
+        actions: Sequence[PickerAction] = (),
+    ) -> tuple[PickerAction | None, str] | None:
+        """Let the user pick a choice, or an action on it; return both. None if they cancel."""
+        chosen = await self.pick(title, choices, current=current)
+        return None if chosen is None else (None, chosen)
+
+    async def ask_line(self, title: str, *, value: str = "") -> str | None:
+        """Let the user type a line, or edit `value`; None if they cancel."""
+        raise Unsupported("a line of text")
+
     async def form(self, questions: Sequence[Question]) -> Sequence[QuestionAnswer] | None:
         """Ask the user several questions at once; None if they cancel."""
         raise Unsupported("a question")
@@ -74,8 +94,11 @@ class FrontEnd(Protocol):
         """Open another session, or a new one; the current one is closed."""
         raise Unsupported("switching the session")
 
-    async def open_in(self, folder: Path) -> "Conversation":
-        """Begin a new session in `folder`; the current one is closed. Raises DirgeError."""
+    async def open_in(self, folder: Path, session_id: str | None = None) -> "Conversation":
+        """Open a session of `folder`, or begin a new one there; the current one is closed.
+
+        Asks whether to trust the folder's project. Raises DirgeError.
+        """
         raise Unsupported("another folder")
 
     @property

@@ -3,6 +3,8 @@
 A *bug* in a tool or hook raises another exception; the loop turns it into an error result.
 """
 
+import os
+import shlex
 from typing import Literal
 
 ErrorKind = Literal[
@@ -63,6 +65,23 @@ class SessionBusy(SessionError):
     def __init__(self, message: str, *, session_id: str, hint: str = "") -> None:
         super().__init__(message, hint=hint)
         self.session_id = session_id
+
+
+class SessionElsewhere(SessionError):
+    """The session `session_id` belongs to another project, in `folder`.
+
+    `is_fork` tells whether a copy of it was asked for.
+    """
+
+    def __init__(self, session_id: str, folder: str) -> None:
+        hint = f"Run `dirge -C {shlex.quote(folder)} -r {session_id}`."
+        if not (has_folder := os.path.isdir(folder)):
+            hint = "Create the folder again to continue it."
+        gone = "" if has_folder else ", which no longer exists"
+        text = f"Session {session_id} belongs to another project, in {folder}{gone}."
+        super().__init__(text, hint=hint)
+        self.session_id, self.folder, self.has_folder = session_id, folder, has_folder
+        self.is_fork = False
 
 
 class FileError(DirgeError):

@@ -18,7 +18,7 @@ from textual.worker import Worker
 
 from dirge_py.frontend.controller import ChatController
 from dirge_py.frontend.replay import plan_events
-from dirge_py.slash.base import Choice, Tone
+from dirge_py.slash.base import Choice, PickerAction, Tone
 from dirge_py.slash.registry import Registry
 from dirge_py.types.errors import DirgeError
 from dirge_py.types.events import HistoryMoved, LoopEvent
@@ -497,6 +497,19 @@ class TuiFrontEnd:
     async def pick(self, title: str, choices: Sequence[Choice], *, current: str = "") -> str | None:
         return await self.app.dialogs.pick(title, choices, current)
 
+    async def pick_or_act(
+        self,
+        title: str,
+        choices: Sequence[Choice],
+        *,
+        current: str = "",
+        actions: Sequence[PickerAction] = (),
+    ) -> tuple[PickerAction | None, str] | None:
+        return await self.app.dialogs.pick_or_act(title, choices, current, actions)
+
+    async def ask_line(self, title: str, *, value: str = "") -> str | None:
+        return await self.app.dialogs.ask_line(title, value=value)
+
     async def form(self, questions: Sequence[Question]) -> Sequence[QuestionAnswer] | None:
         return await self.app.dialogs.question(questions)
 
@@ -509,8 +522,8 @@ class TuiFrontEnd:
     async def open(self, session_id: str | None) -> "Conversation":
         return await self.app.session_opener.switch_to(session_id)
 
-    async def open_in(self, folder: Path) -> "Conversation":
-        return await self.app.session_opener.switch_folder(folder)
+    async def open_in(self, folder: Path, session_id: str | None = None) -> "Conversation":
+        return await self.app.session_opener.switch_to(session_id, folder)
 
     @property
     def settings_file(self) -> Path | None:

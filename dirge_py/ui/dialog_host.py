@@ -9,7 +9,7 @@ from textual.content import Content
 from textual.widget import Widget
 
 from dirge_py.lib.lazy import late
-from dirge_py.slash.base import Choice
+from dirge_py.slash.base import Choice, PickerAction
 from dirge_py.types.questions import (
     PermissionAnswer,
     PermissionRequest,
@@ -197,6 +197,20 @@ class DialogHost:
     async def pick(self, title: str, choices: Sequence[Choice], current: str) -> str | None:
         try:
             return await self._picker.ask(title, choices, current)
+        finally:
+            self._focus_input()
+
+    async def pick_or_act(
+        self,
+        title: str,
+        choices: Sequence[Choice],
+        current: str,
+        actions: Sequence[PickerAction],
+    ) -> tuple[PickerAction | None, str] | None:
+        """Return the action and the choice it is for; the action is None for Enter."""
+        try:
+            chosen = await self._picker.ask(title, choices, current, actions=actions)
+            return None if chosen is None else (self._picker.action, chosen)
         finally:
             self._focus_input()
 

@@ -9,13 +9,14 @@ import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal, TypeAlias
-
 from dirge_py.lib.nearest import nearest
 from dirge_py.types.extensions import KeyBinding
+from typing import Literal, TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
     from dirge_py.config.schema import Config
+
+
 
 
 _SAME = {
@@ -95,7 +96,9 @@ def _sign_of(name: str) -> str:
 
 
 Scope = (
-    Literal["screen", "composer", "search", "list", "reading", "find", "shell", "fullscreen"]
+    Literal[
+        "screen", "composer", "search", "list", "picker", "reading", "find", "shell", "fullscreen"
+    ]
     | Literal["dialog", "hunks", "form", "trust"]
 )
 
@@ -195,6 +198,7 @@ DEFAULTS: tuple[Key, ...] = (
     *_unlisted("list", previous="up ctrl+p", next="down ctrl+n"),
     Key("list", "complete", ("tab",), "take the proposal"),
     *_unlisted("list", choose="enter", erase="backspace ctrl+h", close="escape ctrl+c"),
+    *_unlisted("picker", rename="ctrl+r", delete="ctrl+d", all_projects="ctrl+a"),
     Key("dialog", "choose", ("enter",), "in a question: confirm what is selected"),
     Key("dialog", "once", ("y", "1"), "in a question: select allow once; Enter confirms"),
     Key("dialog", "session", ("a", "2"), "in a question: select allow for this session"),

@@ -1,7 +1,6 @@
 """Opens conversations in the terminal UI: settings, set-up without a provider, greeting."""
 
 import asyncio
-import os
 from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 from pathlib import Path
@@ -66,6 +65,7 @@ class TuiSessionOpener:
         self._is_over = asyncio.Event()
         self._has_explained = False
         self._setup_results: list[str] = []
+        self._warnings: list[str] = []
 
     def begin(self) -> None:
         """Start opening the first conversation."""
@@ -79,7 +79,7 @@ class TuiSessionOpener:
         await self._is_over.wait()
         return self._controller.conversation is not None
 
-    async def switch_to(self, session_id: str | None) -> "Conversation":
+    async def switch_to(self, session_id: str | None, folder: Path | None = None) -> "Conversation":
         """Switch to another session, or a new one: see `SessionOpener.switch_to`."""
         if session_id is not None:
             # Drawn first, as nothing is drawn while a long session is read.
@@ -87,20 +87,11 @@ class TuiSessionOpener:
             self._screen.hint("Opening the session.")
             self._screen.call_after_refresh(shown.set)
             await shown.wait()
-        return await self._sessions.switch_to(session_id)
-
-    async def switch_folder(self, folder: Path) -> "Conversation":
-        """Start a session in another folder after the question of trust; see `switch_to`."""
-        before = Path.cwd()
-        os.chdir(folder)
         try:
-            warnings = await self._ask_for_trust()
-            conversation = await self.switch_to(None)
-        except BaseException:
-            os.chdir(before)
-            raise
-        for warning in warnings:
-            self._feed.notify(warning, tone="warning")
+            conversation = await self._sessions.switch_to(session_id, folder)
+        finally:
+            self._screen.hint("")
+        self._show_warnings()
         return conversation
 
     def settings(self) -> "Config | None":
@@ -118,8 +109,8 @@ class TuiSessionOpener:
     async def _open(self) -> None:
         while True:
             try:
-                warnings = self._apply_settings(*await asyncio.to_thread(self._prepare))
-                warnings += await self._ask_for_trust()
+                self._warnings = self._apply_settings(*await asyncio.to_thread(self._prepare))
+                await self.ask_for_trust()
                 open_first = partial(self.start.open_first, self._dialogs)
                 conversation = await self._sessions.open_first(open_first)
                 break
@@ -130,8 +121,7 @@ class TuiSessionOpener:
         if self._setup_results:  # Opening has cleared the transcript.
             self._feed.notify("\n".join(self._setup_results), tone="good")
             self._setup_results.clear()
-        for warning in warnings:
-            self._feed.notify(warning, tone="warning")
+        self._show_warnings()
         self._is_over.set()
         if self.start.first_prompt:
             await self._controller.submit(self.start.first_prompt, "now")
@@ -140,18 +130,23 @@ class TuiSessionOpener:
         else:
             await self._sessions.offer_to_continue(conversation)
 
-    async def _ask_for_trust(self) -> list[str]:
-        """Ask whether to trust the project; return problems with its theme."""
+    async def ask_for_trust(self) -> None:
+        """Ask whether to trust the project of the current folder, and use its theme."""
         if self.start.project is None:
-            return []
+            return
         gate = await asyncio.to_thread(_read_gate, self.start.project)
         if gate.offer is not None:
             gate.answer(is_trusted=await self._dialogs.trust(gate.offer))
         if gate.theme and gate.theme not in theme_names():
-            return [f"[ui] of the project: there is no theme {gate.theme!r}."]
-        if gate.theme:
+            self._warnings.append(f"[ui] of the project: there is no theme {gate.theme!r}.")
+        elif gate.theme:
             self._screen.set_colors(gate.theme)
-        return []
+
+    def _show_warnings(self) -> None:
+        """Show what could not be shown before, as opening a session clears the transcript."""
+        for warning in self._warnings:
+            self._feed.notify(warning, tone="warning")
+        self._warnings.clear()
 
     async def _set_up(self, error: NoProvider) -> bool:
         if self.start.setup is None:

@@ -159,3 +159,41 @@ def test_restoring_ambiguous_or_unknown_session_fails(store, trash, kept):
         trash.restore(store, "2026")
     with pytest.raises(SessionError, match="No deleted session"):
         trash.restore(store, "zzz")
+
+
+def make_old(store, session_id, clock, days):
+    at = clock.now - days * DAY_S
+    os.utime(store.folder / f"{session_id}.jsonl", (at, at))
+
+
+def test_unused_sessions_go_to_trash_and_others_stay(store, trash, kept, clock):
+    make_old(store, "20261120-aaa111", clock, 31)
+    make_old(store, "20261120-bbb222", clock, 29)
+    output = store.folder / "20261120-aaa111" / "output" / "1.txt"
+    os.utime(output, (0, 0))
+
+    trash.add_unused(30)
+
+    assert set(everything(store.folder)) == {"20261120-bbb222.jsonl"}
+    assert [name for name, _ in trash.sessions_of(store.folder.name)] == ["20261120-aaa111"]
+
+
+def test_unused_session_that_is_open_stays(store, trash, kept, clock):
+    make_old(store, "20261120-aaa111", clock, 31)
+    journal = store.open("20261120-aaa111")
+    try:
+        trash.add_unused(30)
+        assert "20261120-aaa111.jsonl" in everything(store.folder)
+    finally:
+        journal.close()
+
+
+def test_restored_session_is_not_deleted_again(store, trash, kept, clock):
+    make_old(store, "20261120-aaa111", clock, 31)
+    make_old(store, "20261120-bbb222", clock, 1)
+    trash.add_unused(30)
+    trash.restore(store, "20261120-aaa111")
+
+    trash.add_unused(30)
+
+    assert everything(store.folder) == kept

@@ -262,8 +262,8 @@ async def test_damaged_session_is_marked_in_list(
         assert conversation.session_id == lost  # keeps the damaged bytes, and cuts them off
         after = (await run("/sessions list", conversation)).text
 
-    assert f"{lost}      2  damaged: mend the parser" in before
-    assert f"{lost}      2  damaged: mend the parser" in after
+    assert f"{lost}  just now  -  2 messages  damaged: mend the parser" in before
+    assert f"{lost}  just now  -  2 messages  damaged: mend the parser" in after
 
 
 async def test_e11_deleting_current_session_opens_new_one(
@@ -317,7 +317,7 @@ async def test_sessions_can_only_be_listed_during_a_run(project: ScriptedProject
     async with project.open() as conversation:
         project.model.will_say("yes")
         run_of_it = conversation.send("one")
-        assert await run("/sessions", conversation)
         with pytest.raises(UsageError, match="has to wait"):
             await run(f"/sessions {conversation.session_id}", conversation)
+        assert await run("/sessions", conversation)
         await run_of_it

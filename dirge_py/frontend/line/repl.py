@@ -7,21 +7,13 @@ import time
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
-
 from dirge_py import slash
 from dirge_py.conversation.conversation import Conversation
 from dirge_py.frontend.controller import ChatController, typed_text
 from dirge_py.frontend.line.asker import GUARD_S, LineAsker, LineSource
 from dirge_py.frontend.line.renderer import LineRenderer
 from dirge_py.frontend.line.streams import LineWriter, PlainLines
-from dirge_py.frontend.session_opener import (
-    OpenFirst,
-    OpenMode,
-    OpenOther,
-    SessionOpener,
-    notice_sink,
-)
+from dirge_py.frontend.session_opener import OpenFirst, OpenMode, OpenOther, SessionOpener, notice_sink
 from dirge_py.lib.lazy import late
 from dirge_py.lib.version import __version__
 from dirge_py.slash.base import Choice, FrontEnd, Tone, command
@@ -30,6 +22,9 @@ from dirge_py.types.errors import UsageError
 from dirge_py.types.events import AgentEnd, LoopEvent
 from dirge_py.types.outcomes import Done
 from dirge_py.types.questions import Question, QuestionAnswer
+from pathlib import Path
+from typing import Any, TYPE_CHECKING
+
 
 if TYPE_CHECKING:
     from dirge_py.config.schema import Config
@@ -141,10 +136,7 @@ class Repl(FrontEnd):
             self._show_thinking = config.ui.show_thinking
             for warning in self.commands.use_own_names(config.aliases):
                 self.notify_user(f"[aliases]: {warning}")
-        if start.project is not None:
-            project = start.project()
-            if project.offer is not None:
-                project.answer(is_trusted=await self.asker.trust(project.offer))
+        await self.ask_for_trust()
         conversation = await self._sessions.open_first(lambda: start.open_first(self.asker))
         self._sessions.adopt(conversation)
         if start.first_prompt:
@@ -155,6 +147,12 @@ class Repl(FrontEnd):
             await self.controller.submit("/sessions", "now")
         else:
             await self._sessions.offer_to_continue(conversation)
+
+    async def ask_for_trust(self) -> None:
+        if self._start.project is not None:
+            project = self._start.project()
+            if project.offer is not None:
+                project.answer(is_trusted=await self.asker.trust(project.offer))
 
     async def close(self) -> None:
         """Save the draft and close the conversation; still writes its notices."""
@@ -191,6 +189,9 @@ class Repl(FrontEnd):
 
     async def open(self, session_id: str | None) -> Conversation:
         return await self._sessions.switch_to(session_id)
+
+    async def open_in(self, folder: Path, session_id: str | None = None) -> Conversation:
+        return await self._sessions.switch_to(session_id, folder)
 
     def quit(self, code: int = 0) -> None:
         """End the program soon."""

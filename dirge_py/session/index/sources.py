@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, field, replace
 from dataclasses import dataclass as mutable
 from datetime import UTC, datetime
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -71,6 +72,10 @@ class SessionSummary:
     """The tokens of all branches; None if unknown."""
     cost_usd: float | None = None
     """The cost of all branches; None if any price is unknown."""
+    git_branch: str = ""
+    """The git branch of its last run; "" if unknown."""
+    last_text: str = ""
+    """The beginning of the last prompt or answer, on one line; "" if unknown."""
     is_damaged: bool = False
     """Whether a part of it is missing or can't be read. `list_sessions`, which reads only the ends
     of files, misses damage in their middle until the session is opened."""
@@ -184,6 +189,9 @@ def decode_marks(text: str) -> FileMarks:
 _LONGEST_WORDS = 200_000
 _LONGEST_CALL = 1_000
 _LONGEST_RESULT = 1_000
+_LONGEST_PREVIEW = 200
+_SPOKEN = (None, "user", "model")
+"""The origins of messages that a person or the model wrote; defaults may be left out."""
 _BLANKS = dict.fromkeys(range(32), " ")
 
 
@@ -200,6 +208,8 @@ class SessionTotals:
     forked_from: str = ""
     messages: int = 0
     spending: SessionSpending = field(default_factory=SessionSpending)
+    git_branch: str = ""
+    last_text: str = ""
     last_seq: int = 0
     is_damaged: bool = False
     """Whether there is damage besides an unfinished end."""
@@ -223,8 +233,11 @@ class SessionTotals:
                 self._add_usage(record.ts, data)
             case "model" | "run_end":
                 self.model = text_member(data, "model") or self.model
+            case "run_start":
+                self.git_branch = text_member(data, "git_branch")
             case "message":
                 self.messages += 1
+                self._note_text(data)
                 if data.get("role") == "user" and self.first_prompt is None:
                     message = decode_message(data)
                     if isinstance(message, UserMessage) and message.origin == "user":
@@ -255,6 +268,11 @@ class SessionTotals:
                 unpriced=int(unpriced),
             )
 
+    def _note_text(self, message: Mapping[str, Any]) -> None:
+        if message.get("role") in ("user", "assistant") and message.get("origin") in _SPOKEN:
+            for _, text in islice(_texts_of_message(message), 1):
+                self.last_text = text[:_LONGEST_PREVIEW]
+
     def summary(self, project: str, session_id: str, marks: FileMarks) -> SessionSummary:
         """The summary of the session, with times from its files where records have none."""
         changed = datetime.fromtimestamp(max(mark.mtime_ns for mark in marks) / 1e9, UTC)
@@ -269,6 +287,8 @@ class SessionTotals:
             model=self.model,
             usage=self.spending.whole_usage,
             cost_usd=self.spending.whole_cost_usd,
+            git_branch=self.git_branch,
+            last_text=self.last_text,
             is_damaged=self.is_damaged
             or marks[-1].read < marks[-1].size
             or (len(marks) > 1 and Path(marks[-1].name).stem != f"{len(marks):04}"),
@@ -290,6 +310,7 @@ _HEAD_BYTES = 8 * 1024
 _TAIL_BYTES = 16 * 1024
 # These bytes occur only in envelopes (see record.py).
 _MESSAGE = b'","type":"message","id":"'
+_RESULT = b'"role": "toolResult"'
 _STAMP = re.compile(rb'\{"v":\d+,"seq":\d+,"ts":"([0-9T:.-]+Z)","type":"')
 
 
@@ -322,14 +343,18 @@ def _summarise(folder: Path, session_id: str, marks: FileMarks) -> SessionSummar
         for mark in (marks[-2:] if is_short else marks[-1:])
     )
     messages = 0 if is_short and len(marks) == 1 else None
+    last_spoken = b""
     for line in tail.split(b"\n"):
-        # Messages are long, and only their number counts.
+        # Messages are long: only their number counts, and the last text.
         if _MESSAGE in line:
             messages = None if messages is None else messages + 1
+            last_spoken = last_spoken if _RESULT in line else line
         elif (record := decode(line)) is not None:
             totals.add(record)
             if record.type == "run_end" and isinstance(record.data, dict):
                 messages = record.data.get("messages", messages)
+    if (spoken := decode(last_spoken)) is not None:
+        totals.add(spoken)
     if stamps := _STAMP.findall(tail):
         totals.updated = stamps[-1].decode()
     if messages is None:

@@ -34,7 +34,8 @@ _SCOPES: Mapping[str, str] = {
     "composer": "Writing", "screen": "Screen", "search": "Searching earlier prompts",
     "reading": "Reading back", "find": "Finding text", "shell": "A shell command of yours",
     "list": "Lists", "dialog": "Questions about permission", "hunks": "A change, hunk by hunk",
-    "form": "Questions of the model", "trust": "The question of trust",
+    "picker": "The list of sessions", "form": "Questions of the model",
+    "trust": "The question of trust",
 }  # fmt: skip
 _ENDING = """
 In [keys] of the settings: `action = "ctrl+t"` in every scope that has it, `"scope.action" = …` in \

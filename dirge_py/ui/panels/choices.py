@@ -2,9 +2,14 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
-from typing import ClassVar
-
+from collections.abc import Callable, Mapping, Sequence
+from dirge_py.lib.fuzzy import fuzzy_score
+from dirge_py.lib.text import clean
+from dirge_py.slash.base import Choice, PickerAction
+from dirge_py.ui.keymap import Keymap
+from dirge_py.ui.panels.dialog import FASTEST, KeyHint, ScrollingLines, fit_hints
+from dirge_py.ui.theme.styles import Styles
+from dirge_py.ui.transcript.lines import Line, LinesWidget, clip, strip
 from rich.cells import cell_len
 from textual import events
 from textual.app import ComposeResult
@@ -12,17 +17,19 @@ from textual.containers import Vertical
 from textual.geometry import Size
 from textual.strip import Strip
 from textual.widgets import Input
+from typing import ClassVar
 
-from dirge_py.lib.fuzzy import fuzzy_score
-from dirge_py.lib.text import clean
-from dirge_py.slash.base import Choice
-from dirge_py.ui.keymap import Keymap
-from dirge_py.ui.panels.dialog import FASTEST, ScrollingLines
-from dirge_py.ui.theme.styles import Styles
-from dirge_py.ui.transcript.lines import Line, LinesWidget, clip, strip
+
 
 _MOST_ROWS = 10
 _SMALL_SCREEN = 8
+_LEAST_ROWS_WITH_KEYS = 3
+_JOINT = " · "
+_ACTION_WORDS: Mapping[PickerAction, str] = {
+    "rename": "rename",
+    "delete": "delete",
+    "all_projects": "all projects or this one",
+}
 
 
 class ChoiceList(LinesWidget):
@@ -35,6 +42,7 @@ class ChoiceList(LinesWidget):
         self.choices: Sequence[Choice] = ()
         self._cursor = 0
         self._title = ""
+        self._keys: Sequence[KeyHint] = ()
 
     @property
     def chosen(self) -> Choice | None:
@@ -59,7 +67,8 @@ class ChoiceList(LinesWidget):
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
         most = _MOST_ROWS if viewport.height > _SMALL_SCREEN * 2 else max(1, viewport.height // 2)
-        return max(1, min(most, len(self.choices) + bool(self._title)))
+        others = bool(self._title) + bool(self._keys and self.choices)
+        return max(1, min(most, len(self.choices) + others))
 
     def line_at(self, y: int) -> Line:
         styles, width = self._styles, self.size.width
@@ -68,6 +77,10 @@ class ChoiceList(LinesWidget):
                 return [(clip(clean(self._title), width), styles.heading)]
             y -= 1
         rows = self.size.height - bool(self._title)
+        if self._keys and self.size.height >= _LEAST_ROWS_WITH_KEYS:
+            rows -= 1
+            if y == rows:
+                return self._key_line(width)
         index = y + max(0, min(self._cursor - rows + 1, len(self.choices) - rows))
         if index >= len(self.choices):
             return []
@@ -80,9 +93,18 @@ class ChoiceList(LinesWidget):
             line.append(("  " + clip(clean(choice.detail), left), styles.dim))
         return line
 
+    def _key_line(self, width: int) -> Line:
+        words = _JOINT.join(long for long, _ in self._keys)
+        if cell_len(words) > width:
+            words = fit_hints(_JOINT.join(short for _, short in self._keys), width)
+        return [(words, self._styles.dim)]
+
 
 class Picker(ChoiceList, can_focus=True):
-    """A list that returns a choice; typing narrows it, and Enter counts only after `guard_s`."""
+    """A list that returns a choice; typing narrows it, and Enter counts only after `guard_s`.
+
+    Keys of the scope "picker" return an action with the choice at the cursor, if `ask` names it.
+    """
 
     def __init__(
         self,
@@ -101,6 +123,9 @@ class Picker(ChoiceList, can_focus=True):
         self._question = self._typed = ""
         self._answer: asyncio.Future[str | None] | None = None
         self._on_move: Callable[[str], object] | None = None
+        self._actions: Sequence[PickerAction] = ()
+        self.action: PickerAction | None = None
+        """The action that the last answer was given with; None for Enter."""
 
     async def ask(
         self,
@@ -108,10 +133,13 @@ class Picker(ChoiceList, can_focus=True):
         choices: Sequence[Choice],
         current: str,
         on_move: Callable[[str], object] | None = None,
+        actions: Sequence[PickerAction] = (),
     ) -> str | None:
         """Return the id of the choice, or None; `on_move` previews each choice at the cursor."""
         self._dismiss(None)
         self._all, self._question, self._typed = choices, title, ""
+        self._actions, self.action = actions, None
+        self._keys = self._hints_of_actions()
         self._answer = asyncio.get_running_loop().create_future()
         self._on_move, self._pause_s = on_move, 0.0 if on_move else self._guard_s
         self._opens_at = self._clock() + self._pause_s
@@ -123,17 +151,35 @@ class Picker(ChoiceList, can_focus=True):
         finally:
             self.offer(())
 
+    def _hints_of_actions(self) -> Sequence[KeyHint]:
+        if not self._actions:
+            return ()
+        name = self._keymap.name_of
+        keys = [
+            (name("picker", each), _ACTION_WORDS[each], each.partition("_")[0])
+            for each in self._actions
+        ]
+        keys += [("", "type to filter", "type to filter"), (name("list", "choose"), "open", "open")]
+        keys.append((name("list", "close"), "cancel", "cancel"))
+        return [(f"{key} {long}".strip(), f"{key} {short}".strip()) for key, long, short in keys]
+
     async def _on_key(self, event: events.Key) -> None:
         if self._answer is None or self._answer.done():
             return  # The list is closing.
-        binding = self._keymap.action(event.key, "list", "screen")
+        binding = self._keymap.action(event.key, "picker", "list", "screen")
+        if binding and binding[0] == "picker" and binding[1] not in self._actions:
+            binding = self._keymap.action(event.key, "list", "screen")
         if binding == ("screen", "suspend"):
             return
         event.stop().prevent_default()
         now = event.time if self._clock is time.monotonic else self._clock()
         is_meant = now >= self._opens_at and now - self._last_key_at >= self._pause_s * FASTEST
         self._last_key_at = now
-        match binding[1] if binding and binding[0] == "list" else "":
+        match binding[1] if binding and binding[0] in ("picker", "list") else "":
+            case "rename" | "delete" | "all_projects" as action:
+                if is_meant and (self.chosen is not None or action == "all_projects"):
+                    self.action = action
+                    self._dismiss(self.chosen.id if self.chosen else "")
             case "previous" | "next" as way:
                 self.move(1 if way == "next" else -1)
                 self._preview()
