@@ -30,6 +30,7 @@ from dirge_py.sdk.build import build
 from dirge_py.sdk.options import BuildOptions
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.events import (
+    AgentEnd,
     EvidenceTaken,
     ForkEvent,
     LoopEvent,
@@ -51,6 +52,15 @@ REQUEST = (
     "most frequent first, of equally frequent ones the first in the text. Case does not matter. "
     "Its tests are in test_top_words.py. Name it in the README, too."
 )
+NEXT_STEP = (
+    "This was the demo. To work on your own project, set up a model with `dirge config init`, "
+    "then run `dirge` in its folder."
+)
+NO_MORE = (
+    "I am the script of this demo, and I only know the one task above, so I can't answer other "
+    "prompts. Leave with /quit and run `dirge config init`: it asks for the key of a service, or "
+    "uses a model server on this machine. Then run `dirge` in the folder of your project."
+)
 QUICK_CHECK = f"{TEST_COMMAND} -k counts"
 MOST_LINES = 14
 LAST_LINES = 3
@@ -64,9 +74,15 @@ class Demo:
     scenario: ClassVar[str] = "mend"
     prompt: ClassVar[str] = PROMPT
     rule: ClassVar[str] = f"execute:{TEST_COMMAND}"
+    asks: ClassVar[bool] = True
+    """Whether the user is asked about the command, instead of a rule that allows it."""
     notices: ClassVar[tuple[str, ...]] = (
         "A demo: the model is a script; tools, permissions, the diff and the test run are real.",
         f"It works in a copy and starts with one rule: --allow '{rule}'",
+    )
+    notices_with_question: ClassVar[tuple[str, ...]] = (
+        notices[0],
+        "It works in a copy, where it may edit files. Before it runs the tests, it asks you.",
     )
 
     def __init__(self) -> None:
@@ -89,9 +105,11 @@ class Demo:
         os.chdir(project)
 
     def conversation(self, asker: Asker, *, paced: bool) -> Conversation:
-        """A conversation at the beginning of the script."""
+        """A conversation at the beginning of the script; a `paced` one is for a person."""
         script = DemoScript(is_paced=paced)
         options = BuildOptions(allow=(self.rule,), notices=self.notices)
+        if paced and self.asks:
+            options = BuildOptions(notices=self.notices_with_question)
         conversation = build(self._config, asker, options, stream_fn=script.stream)
         conversation.subscribe(script.on_event)
         self._conversation = conversation
@@ -129,6 +147,7 @@ def play_printed(demo: Demo) -> int:
         write_line(f"\n> {demo.prompt}")
         passed = asyncio.run(play())
     write_line("\nThe tests passed." if passed else "\nThe tests did not pass: the demo failed.")
+    write_line(NEXT_STEP)
     return 0 if passed else 1
 
 
@@ -194,6 +213,7 @@ class PlanDemo(Demo):
     scenario: ClassVar[str] = "plan"
     prompt: ClassVar[str] = f"/plan {REQUEST}"
     rule: ClassVar[str] = f"execute:{QUICK_CHECK}"
+    asks: ClassVar[bool] = False
     notices: ClassVar[tuple[str, ...]] = (
         "A demo: the model is a script; phases, tools, permissions and test runs are real.",
         f"It works in a copy and starts with one rule: --allow '{rule}'",
@@ -226,7 +246,9 @@ class DemoScript:
         self._replies: list[Reply | ReplyMaker] = [*_replies("fix"), _last_words]
 
     def on_event(self, event: LoopEvent) -> None:
-        if isinstance(event, PlanPhase) and event.state == "started":
+        if isinstance(event, AgentEnd):
+            self._replies = []
+        elif isinstance(event, PlanPhase) and event.state == "started":
             is_again = event.phase == "implement" and event.step > 1
             self._replies = [*_replies(f"{event.phase}{'_again' * is_again}")]
             if event.phase == "review":
@@ -236,9 +258,12 @@ class DemoScript:
         self, context: LlmContext, options: StreamOptions, signal: AbortSignal
     ) -> AsyncIterator[StreamEvent]:
         """The next reply of this phase."""
-        reply = self._replies.pop(0) if self._replies else Reply(text="My script ends here.")
+        reply = self._replies.pop(0) if self._replies else Reply(text=NO_MORE)
         if not isinstance(reply, Reply):
+            is_last = reply is _last_words
             reply = reply(context)
+            if is_last and self._is_paced:
+                reply = replace(reply, text=f"{reply.text}\n\n{NEXT_STEP}")
         if self._is_paced:
             reply = replace(reply, chunk_chars=3, pause_s=0.015)
         async for event in Script([reply]).stream(context, options, signal):
