@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
 OFFLINE = ("scripted", "replay")
 """Types that make no requests."""
+_LONGEST_DOMAIN = 24
+"""Characters of a top-level domain, or of a host without one; with digits or hyphens, longer ones
+are keys."""
 GROUP = "dirge.providers"
 """The entry points of provider types."""
 
@@ -107,11 +110,19 @@ def base_url_problem(url: str, allow_insecure: bool = False) -> str | None:
         return f"must be a URL ({error})"
     if parts.scheme not in ("http", "https") or not host:
         return "must be an http or https URL"
+    if is_key_in_host(host):
+        return "holds what looks like a key: write only the address"
     if parts.username is not None or parts.query or parts.fragment:
         return "must not contain a user name, query or fragment"
     if parts.scheme == "http" and not allow_insecure and not is_loopback(host):
         return "would send the key unencrypted: use https, or `allow_insecure = true`"
     return None
+
+
+def is_key_in_host(host: str) -> bool:
+    """Whether a key was pasted as the host, or behind its domain; a look-up would publish it."""
+    last = host.rstrip(".").rpartition(".")[2]
+    return len(last) > _LONGEST_DOMAIN and not last.isalpha() and not last.startswith("xn--")
 
 
 def check_base_url(url: str, allow_insecure: bool = False, *, source: str = "`base_url`") -> None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Literal, Protocol, get_args
 from urllib.parse import urlsplit
 
-from dirge_py.config.services import base_url_problem, is_loopback
+from dirge_py.config.services import base_url_problem, is_key_in_host, is_loopback
 from dirge_py.config.sources import ProviderDraft
 from dirge_py.lib.text import plural
 from dirge_py.providers.settings import ProviderChoice
@@ -20,11 +20,18 @@ if TYPE_CHECKING:
 
 _TYPE_IT = "\n type"
 _NAME_IT = "\n name"
+_ADDRESS = "\n address"
 _NONE = "\n none"
 """Not a possible name of a model or a variable."""
 _DEMO = "\n demo"
 """Not a possible name of a service."""
+_SHORTEST_KEY = 16
+"""Shorter texts are no keys of the known services."""
+_DEMO_AT = 4
+"""The services that are listed before the demo."""
 _REQUEST_PATHS = re.compile(r"/(chat/completions|responses|models|completions)?/*$")
+_KEY_STARTS = ("sk-", "gsk_", "xai-", "AIza")
+_KEY_AT_END = re.compile(rf"(?:{'|'.join(_KEY_STARTS)})[\w-]{{16,}}$")
 _NAME = re.compile(r"[A-Za-z0-9_-]+")
 
 _Step = Literal["address", "key", "model", "leave"]
@@ -112,7 +119,7 @@ class _SetupWizard:
         self, offer: ProviderChoice, draft: ProviderDraft
     ) -> tuple[ProviderDraft, tuple[str, ...]] | None:
         """The draft with its URL and key, and the models that the provider lists."""
-        step: _Step = "address"
+        step: _Step = "key" if offer.needs_key and not offer.is_own else "address"
         while True:
             changed = await self._with_address(offer, draft) if step == "address" else draft
             if changed and (offer.needs_key or offer.is_own):
@@ -130,6 +137,9 @@ class _SetupWizard:
         url = f"{draft.base_url}/v1" if _is_bare(offer, draft) else draft.base_url
         title = "Base URL, as in https://llm.example.com/v1" if offer.is_own else "Base URL"
         while (typed := await self._prompter.ask_line(title, value=url)) is not None:
+            if _holds_key(typed):
+                self._notify("This holds an API key. Enter only the address here.", tone="error")
+                continue
             url = tidy_url(typed)
             alias = usual_name(url) if offer.is_own else draft.alias
             draft = replace(draft, alias=alias, base_url=url, allow_insecure=False)
@@ -150,24 +160,55 @@ class _SetupWizard:
         return None
 
     async def _with_key(self, offer: ProviderChoice, draft: ProviderDraft) -> ProviderDraft | None:
+        """The draft with a key; that of a known service may get another address, too."""
+        draft = replace(draft, key="", key_env="")
+        is_known = offer.needs_key and not offer.is_own
+        if is_known and _variable_of(offer) is None:
+            title = f"API key of {offer.label} (it is not shown; Enter alone: other ways)"
+            key = await self._typed_key(title, offer, draft)
+            if key is None or key:
+                return replace(draft, key=key) if key else None
+        while True:
+            chosen = await self._way_to_key(offer, draft)
+            if chosen is None or chosen == _NONE:
+                return draft if chosen else None
+            if chosen == _ADDRESS:
+                draft = await self._with_address(offer, draft) or draft
+                continue
+            if chosen == _TYPE_IT:
+                key = await self._typed_key("Key (it is not shown)", offer, draft)
+                return replace(draft, key=key) if key else None
+            if chosen == _NAME_IT:
+                typed = await self._prompter.ask_line("Variable") or ""
+                chosen = typed.strip().removeprefix("$")
+            return replace(draft, key_env=chosen) if chosen else None
+
+    async def _way_to_key(self, offer: ProviderChoice, draft: ProviderDraft) -> str | None:
         ways = {n: (f"${n}", "is set" if os.environ.get(n) else "not set") for n in offer.key_env}
         ways[_TYPE_IT] = "type it", "stored in a file only you can read"
         if offer.is_own:
             ways[_NAME_IT] = "in another variable", "enter its name"
+        else:
+            ways[_ADDRESS] = "advanced: another address", f"instead of {draft.base_url}"
         if offer.is_own and is_loopback(urlsplit(draft.base_url).hostname or ""):
             ways[_NONE] = "it needs none", ""
         choices = [Choice(id=way, label=label, detail=note) for way, (label, note) in ways.items()]
-        current = _variable_of(offer) or _TYPE_IT
-        chosen = await self._prompter.pick("Where is the key?", choices, current)
-        draft = replace(draft, key="", key_env="")
-        if chosen is None or chosen == _NONE:
-            return draft if chosen else None
-        if chosen == _TYPE_IT:
-            key = await self._prompter.ask_line("Key (it is not shown)", hidden=True)
-            return replace(draft, key=key.strip()) if key and key.strip() else None
-        if chosen == _NAME_IT:
-            chosen = (await self._prompter.ask_line("Variable") or "").strip().removeprefix("$")
-        return replace(draft, key_env=chosen) if chosen else None
+        return await self._prompter.pick(
+            "Where is the key?", choices, _variable_of(offer) or _TYPE_IT
+        )
+
+    async def _typed_key(
+        self, title: str, offer: ProviderChoice, draft: ProviderDraft
+    ) -> str | None:
+        """The key, asked for until its form is right; "" for none, None if the user cancels."""
+        is_at_home = not offer.is_own and draft.base_url == offer.base_url
+        while (typed := await self._prompter.ask_line(title, hidden=True)) is not None:
+            key = typed.strip()
+            problem = key_problem(key, _SHORTEST_KEY if is_at_home else 1) if key else ""
+            if not problem:
+                return key
+            self._notify(problem, tone="error")
+        return None
 
     async def _list_models(
         self, offer: ProviderChoice, draft: ProviderDraft
@@ -210,15 +251,15 @@ class _SetupWizard:
 
 
 def _offer_choices(offers: Sequence[ProviderChoice], has_demo: bool) -> Sequence[Choice]:
-    """The providers at hand, the one with a URL of your own, the demo, and then the long list."""
+    """The offers in their order; the demo is among the first."""
     choices = [
         Choice(id=str(at), label=offer.label, detail=_offer_detail(offer))
         for at, offer in enumerate(offers)
     ]
     if has_demo:
         demo = Choice(id=_DEMO, label="See it work without a model", detail="plays `dirge demo`")
-        own = (at for at, offer in enumerate(offers) if offer.is_own)
-        choices.insert(1 + max(own, default=-1), demo)
+        at_hand = sum(offer.standing != "known" for offer in offers)
+        choices.insert(at_hand or _DEMO_AT, demo)
     return choices
 
 
@@ -255,6 +296,27 @@ def _variable_of(offer: ProviderChoice) -> str | None:
 def _is_bare(offer: ProviderChoice, draft: ProviderDraft) -> bool:
     """Whether the URL may be missing the version at its end."""
     return offer.is_own and bool(draft.base_url) and not urlsplit(draft.base_url).path
+
+
+def _holds_key(address: str) -> bool:
+    """Whether a key was pasted in the place of an address, or behind one."""
+    typed = address.strip()
+    is_bare = typed.startswith(_KEY_STARTS) and "/" not in typed
+    host = re.sub(r"^.*?://", "", typed).partition("/")[0].partition(":")[0]
+    return is_bare or bool(_KEY_AT_END.search(typed)) or is_key_in_host(host)
+
+
+def key_problem(key: str, shortest: int) -> str:
+    """Why this can't be an API key, as text; "" if it can. It never contains the key."""
+    if "://" in key:
+        return "This is an address, not a key."
+    if key.startswith("$") or "=" in key.rstrip("="):
+        return "Enter the key itself, without the name of a variable."
+    if not (key.isascii() and key.isprintable()) or " " in key:
+        return "A key has no blanks and only ASCII characters."
+    if len(key) < shortest:
+        return f"This is too short for a key: {plural(len(key), 'character')}."
+    return ""
 
 
 def tidy_url(typed: str) -> str:

@@ -34,6 +34,9 @@ _OWN_TYPE = "openai"
 _OWN = "A server of your own or your company's"
 """The choice for other servers; OpenAI itself is the choice `openai-responses`."""
 
+_BEST_KNOWN = ("anthropic", "openai-responses", "gemini", "openrouter")
+"""The services that are offered first."""
+
 _LISTING_S = 5.0
 _LOADING_S = 180.0
 """The server may have to read the model from disk first."""
@@ -46,14 +49,15 @@ class ProviderSetup:
         self._file = file
 
     async def offers(self) -> Sequence[ProviderChoice]:
-        """The providers to choose from: those on this machine, those with a key, all others."""
+        """The providers to choose from: those on this machine, those with a key, the best-known
+        services, all others, and last a server of one's own."""
         async with aclosing(HttpClient()) as client:
             servers = await find_local_servers(os.environ, client)
         offers = [_choice_of_server(server) for server in servers]
         # A server that only speaks the wire format of a service is a choice besides that service.
         found_types = {offer.type for offer in offers if SERVICE_OF[offer.type].local}
         known = [_choice_of_service(row) for row in SERVICES if row.type not in found_types]
-        known.sort(key=lambda offer: (offer.standing != "key", not offer.is_own))
+        known.sort(key=_position)
         return [*offers, *known]
 
     async def models(self, draft: ProviderDraft) -> Sequence[str]:
@@ -83,6 +87,11 @@ class ProviderSetup:
         is_usual = draft.base_url == SERVICE_OF[draft.type].base_url
         draft = replace(draft, base_url="") if is_usual else draft
         return str(save_provider(draft, self._file))
+
+
+def _position(offer: ProviderChoice) -> tuple[bool, bool, int]:
+    at = _BEST_KNOWN.index(offer.type) if offer.type in _BEST_KNOWN else len(_BEST_KNOWN)
+    return offer.standing != "key", offer.is_own, at
 
 
 def _choice_of_server(server: LocalServer) -> ProviderChoice:

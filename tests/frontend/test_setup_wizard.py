@@ -94,12 +94,13 @@ async def test_refused_key_is_asked_again(file: Path) -> None:
     with FakeService([REFUSED, LISTED, ModelReply(text="ok")]) as service:
         user = Answers(
             ("Choose a provider", "Mistral"),
+            ("API key of Mistral", ""),
+            ("Where is the key", "another address"),
             ("Base URL", service.openai_url),
             ("Where is the key", "type it"),
             ("Key", "sk-wrong"),
             ("The key was refused", ""),
-            ("Where is the key", "type it"),
-            ("Key", "sk-right"),
+            ("API key of Mistral", "sk-right"),
             ("Choose a model", ""),
         )
         assert await user.set_up(file) == "stored"
@@ -139,6 +140,8 @@ async def test_setup_can_continue_with_key_that_may_not_list_models(file: Path) 
     with FakeService([REFUSED, ModelReply(text="ok")]) as service:
         user = Answers(
             ("Choose a provider", "Mistral"),
+            ("API key of Mistral", ""),
+            ("Where is the key", "another address"),
             ("Base URL", service.openai_url),
             ("Where is the key", "type it"),
             ("Key", "sk"),
@@ -147,6 +150,56 @@ async def test_setup_can_continue_with_key_that_may_not_list_models(file: Path) 
         )
         assert await user.set_up(file) == "stored"
     assert "the key that you typed" in "".join(user.shown)
+
+
+async def test_known_service_asks_only_for_its_key(file: Path) -> None:
+    user = Answers(
+        ("Choose a provider", "Mistral"),
+        ("API key of Mistral", "https://console.mistral.ai/keys"),
+        ("API key of Mistral", "MISTRAL_API_KEY=abc"),
+        ("API key of Mistral", "two words of some length"),
+        ("API key of Mistral", "short"),
+        ("API key of Mistral", LEAVE),
+        DONE,
+    )
+    assert await user.set_up(file) == "given up"
+    assert user.shown[1:] == [
+        "This is an address, not a key.",
+        "Enter the key itself, without the name of a variable.",
+        "A key has no blanks and only ASCII characters.",
+        "This is too short for a key: 5 characters.",
+    ]
+
+
+async def test_set_variable_is_offered_before_typing_a_key(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MISTRAL_API_KEY", "k" * 20)
+    user = Answers(("Choose a provider", "Mistral"), ("Where is the key", LEAVE), DONE)
+    assert await user.set_up(file) == "given up"
+
+
+@pytest.mark.parametrize(
+    "typed",
+    [
+        "sk-ant-api03-abcDEF123456",
+        "https://api.anthropic.comsk-ant-api03-abcDEF1234567890",
+        "https://api.openai.com/v1sk-proj-abcDEF1234567890",
+        "https://gsk_abcDEF1234567890abcDEF1234567890",
+        "https://api.mistral.aiA1b2C3d4E5f6G7h8I9j0K1l2M3n4O5p6",
+    ],
+)
+async def test_key_in_address_is_refused_and_not_shown(file: Path, typed: str) -> None:
+    user = Answers(OWN, ("Base URL", typed), ("Base URL", LEAVE), DONE)
+    assert await user.set_up(file) == "given up"
+    assert user.shown[-1] == "This holds an API key. Enter only the address here."
+    assert list(file.parent.iterdir()) == []
+
+
+async def test_best_known_services_come_first_and_own_server_last(file: Path) -> None:
+    offers = await ProviderSetup(file).offers()
+    assert [offer.label for offer in offers[:3]] == ["Anthropic", "OpenAI", "Google Gemini"]
+    assert offers[-1].is_own
 
 
 async def test_failed_setup_is_repeated_with_entered_values(file: Path) -> None:

@@ -1,11 +1,6 @@
 """Slash commands in the UI."""
 
 import asyncio
-from pathlib import Path
-
-import pytest
-from textual.widgets import Input
-
 from dirge_py.conversation.conversation import Conversation
 from dirge_py.permission.decision import explain
 from dirge_py.permission.project_trust import TrustGate
@@ -14,9 +9,14 @@ from dirge_py.sdk.options import SessionChoice
 from dirge_py.types.errors import ConfigError, NoProvider, SessionError
 from dirge_py.types.questions import Asker
 from dirge_py.ui.options import UiOptions, UiSettings
-from tests.support.app_driver import WAITING_COMMAND, AppDriver, running_app
+from pathlib import Path
+from tests.support.app_driver import AppDriver, WAITING_COMMAND, running_app
 from tests.support.fake_service import FakeService, ModelReply, RawReply
 from tests.support.project import ScriptedProject
+from textual.widgets import Input
+
+import pytest
+
 
 
 async def test_e01_help_lists_every_command_alias_and_effective_key(project: ScriptedProject):
@@ -481,8 +481,9 @@ async def test_setup_lists_detected_providers_first(
             listed = [f"{choice.label} {choice.detail}" for choice in driver.app.picker.choices]
             assert listed[0] == f"Ollama answers at {service.url('ollama')}, 2 models"
             assert listed[1] == "Mistral MISTRAL_API_KEY is set"
-            assert listed[2].startswith("A server of your own or your company's")
-            assert listed[3].startswith("See it work without a model")
+            assert listed[2].startswith("See it work without a model")
+            assert listed[3].startswith("Anthropic")
+            assert listed[-1].startswith("A server of your own or your company's")
             assert len([line for line in listed if line.startswith("Ollama")]) == 1
             await driver.pilot.press("enter")
             await driver.until(
