@@ -190,8 +190,8 @@ class SessionDeps:
     """The messages it starts with, and what they have used."""
     metadata: SessionMetadata = field(default_factory=SessionMetadata)
     """Small values that the session stores by name."""
-    list_sessions: Callable[[], Sequence[SessionSummary]] = tuple
-    """The sessions of this project."""
+    list_sessions: Callable[..., Sequence[SessionSummary]] = lambda most=None: ()
+    """The sessions of this project, the most recently used first; at most `most`."""
     uncommitted: "UncommittedDiff | None" = None
     """Returns the difference from the last commit."""
     view: "ContextHooks | None" = None

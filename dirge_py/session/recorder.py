@@ -105,7 +105,7 @@ class Recorder:
         self._is_failing = False
         self._is_closed = False
         self._run_id = ""
-        self._model = ""
+        self._model = self._title = ""
         self._message_count = 0
         self._calls: dict[str, _Progress] = {}
         self.interruption: InterruptedRun | None = None
@@ -141,7 +141,7 @@ class Recorder:
         """
         self._flush()
         loaded = replay(self._journal.records(), notices=self._journal.notices)
-        self._model = loaded.choices.model
+        self._model, self._title = loaded.choices.model, loaded.description.title
         self._message_count = len(loaded.messages)
         self.interruption = loaded.interruption
         self._calls = {call.id: _Progress() for call in loaded.open_calls}
@@ -318,6 +318,7 @@ class Recorder:
             # Lists of sessions read it, because they read only the end of a journal.
             "messages": self._message_count,
             "model": self._model,
+            "title": self._title,
         }
         self._save("run_end", end, sync=True)
 
@@ -327,6 +328,8 @@ class Recorder:
         """Queue a record and write all waiting ones; returns False if it stays in memory."""
         if self._redact is not None:
             data = redacted_record(type_name, data, self._redact)
+        if type_name == "title":
+            self._title = data["title"]
         at = self._clock()
         self._waiting.append(
             partial(self._journal.append, type_name, data, parent=parent, at=at, sync=sync)

@@ -248,9 +248,9 @@ class Store:
         """The most recently used session of this project."""
         return next(iter(self.list()), None)
 
-    def list(self) -> list[SessionSummary]:
-        """The sessions of this project, the most recently used first."""
-        return list_sessions(self.folder)
+    def list(self, most: int | None = None) -> list[SessionSummary]:
+        """The sessions of this project, the most recently used first; at most `most`."""
+        return list_sessions(self.folder, most)
 
     def _open(self, session_id: str, origin: Mapping[str, Any] | None = None) -> Journal:
         root = str(self._project_root)

@@ -8,30 +8,31 @@ from dirge_py.slash.base import FrontEnd, Tone, command, pick_name
 from dirge_py.types.errors import UsageError
 from dirge_py.types.modes import mode_named
 
-_MODES = {
-    "standard": "reads and edits in the workspace; asks before commands that act",
+MODES = {
+    "standard": "edits files in the workspace unasked, asks before commands that act",
     "accept": "as standard, and also memory and similar without asking",
     "restrictive": "asks before every edit and every command that acts",
     "plan": "reads only; edits and commands that act are denied",
     "yolo": "asks only before changing dirge's own settings; deny rules still hold",
 }
+"""What each mode means."""
 
 
 @command(
     "mode",
     "show or set the permission mode",
     usage="[standard|accept|restrictive|plan|yolo]",
-    complete=lambda conversation: list(_MODES),
+    complete=lambda conversation: list(MODES),
 )
 async def mode(args: str, conversation: Conversation, front: FrontEnd) -> None:
     settings = conversation.settings
     chosen = await pick_name(
-        mode_named(args), front, "Permission mode", _MODES, current=settings.mode, noun="mode"
+        mode_named(args), front, "Permission mode", MODES, current=settings.mode, noun="mode"
     )
     if chosen is not None:
         settings.set_mode(chosen)  # type: ignore[arg-type]
         tone: Tone = "warning" if chosen == "yolo" else "good"
-        front.show(f"Mode {chosen}: {_MODES[chosen]}.", tone=tone)
+        front.show(f"Mode {chosen}: {MODES[chosen]}.", tone=tone)
 
 
 @command(

@@ -59,8 +59,8 @@ def _session_words(conversation: Conversation) -> list[str]:
 
 @command(
     "sessions",
-    "open another session, list them, rename or delete one",
-    usage="[--all] [ID | WORDS | list | current | switch ID | rename ID TITLE | delete [ID]]",
+    "open, list, rename or delete sessions; --all: of all projects; also: rename ID TITLE",
+    usage="[ID | WORDS | list | current | switch ID | delete [ID]]",
     aliases=("resume",),
     while_running="listing",
     complete=_session_words,

@@ -74,6 +74,8 @@ class UiOptions:
     """A prompt that is submitted at the start."""
     pick_session: bool = False
     """Show the list of sessions first (`-r` without an id)."""
+    has_tips: bool = False
+    """The first greeting has tips, recent sessions and what the mode means."""
     theme: str = DEFAULT_THEME
     """The name of the theme."""
     is_stored: bool = True

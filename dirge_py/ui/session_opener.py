@@ -1,7 +1,8 @@
 """Opens conversations in the terminal UI: settings, set-up without a provider, greeting."""
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -11,6 +12,8 @@ from dirge_py.frontend.controller import ChatController
 from dirge_py.frontend.session_opener import OpenMode, SessionOpener
 from dirge_py.frontend.setup_wizard import set_up
 from dirge_py.git.repository import branch_of
+from dirge_py.lib.text import clean
+from dirge_py.lib.text_width import cut
 from dirge_py.lib.version import __version__
 from dirge_py.slash.base import Tone
 from dirge_py.slash.registry import Registry, discover
@@ -23,6 +26,9 @@ from dirge_py.ui.options import UiOptions, UiSettings
 from dirge_py.ui.status import prompt_in_use
 from dirge_py.ui.theme.styles import theme_names, use_extension_themes
 from dirge_py.ui.transcript.blocks import GreetingBlock
+
+_MOST_RECENT = 3
+_TITLE_WIDTH = 48
 
 if TYPE_CHECKING:
     from dirge_py.config.schema import Config
@@ -199,24 +205,42 @@ class TuiSessionOpener:
         self._feed.notify(f"Back in this session, with {settings.model}, mode {settings.mode}.")
 
     def greet(self, conversation: "Conversation") -> None:
+        from dirge_py.slash.permission import MODES  # noqa: PLC0415 - after the first frame
+
+        mode = conversation.settings.mode
+        has_tips = self.start.has_tips and self._controller.conversation is conversation
+        self.start = replace(self.start, has_tips=False)
         self._feed.transcript.add(
             GreetingBlock(
                 f"dirge {__version__}",
                 [
                     ("model", conversation.settings.model),
                     ("folder", _folder(conversation.cwd)),
-                    ("mode", conversation.settings.mode),
+                    ("mode", mode),
+                    ("", MODES[mode] if has_tips else ""),
                     ("sandbox", conversation.environment.sandbox),
                     ("prompt", prompt_in_use(conversation)),
                     ("reads", ", ".join(conversation.environment.instruction_files)),
+                    *(_recent_sessions(conversation) if has_tips else ()),
                 ],
                 hint=[
                     "/help lists commands and keys",
                     "@ attaches a file",
                     f"{self._keymap.name_of('screen', 'cycle_mode')} switches modes",
                 ],
+                tips=self._tips() if has_tips else (),
             )
         )
+
+    def _tips(self) -> Sequence[str]:
+        name = self._keymap.name_of
+        interrupt, palette = name("screen", "interrupt"), name("screen", "palette")
+        back = f"{interrupt} {interrupt} goes back to a prompt"
+        output = f"{name('screen', 'toggle_all')} expands output"
+        return [
+            f"Enter steers a run, {interrupt} interrupts it · {back}",
+            f"{palette} finds commands · ! runs a shell command of yours · {output}",
+        ]
 
     def use_extensions(self, conversation: "Conversation") -> Sequence[str]:
         extensions = conversation.extensions
@@ -235,6 +259,19 @@ def _read_gate(project: "Callable[[], TrustGate]") -> "TrustGate":
     gate = project()
     _ = gate.offer  # Reads the project's files, which waits for the disk.
     return gate
+
+
+def _recent_sessions(conversation: "Conversation") -> Iterator[tuple[str, str]]:
+    """The last sessions of the project, and how to open one, as rows of the greeting."""
+    from dirge_py.slash.rewind import relative_time  # noqa: PLC0415 - after the first frame
+
+    sessions = conversation.session.list_sessions(_MOST_RECENT)
+    for at, session in enumerate(sessions):
+        facts = (relative_time(session.updated.isoformat()), session.git_branch)
+        title = cut(clean(session.title or session.id), _TITLE_WIDTH)
+        yield "" if at else "recent", " · ".join(filter(None, (title, *facts)))
+    if sessions:
+        yield "", "/sessions opens one, `dirge -c` continues the newest"
 
 
 def _folder(cwd: Path) -> str:

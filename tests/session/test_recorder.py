@@ -154,6 +154,7 @@ def test_each_event_is_recorded_with_previous_record_as_parent(start, store):
         "why": {"name": "cost", "used": 2.0, "max": 1.0},
         "messages": 1,
         "model": "work/big",
+        "title": "go",
     }
 
 

@@ -299,6 +299,7 @@ def test_permission_questions_and_background_command_in_one_session(tmux: Tmux, 
 
 def test_demo_fixes_its_project_and_exits_with_zero(tmux: Tmux):
     tmux.enter(f"clear; env PYTHONPATH={ROOT} {sys.executable} -m dirge_py demo")
+    tmux.answer("a")
     tmux.sees("All tests pass")
     tmux.sees("ready")
     tmux.press("C-d")

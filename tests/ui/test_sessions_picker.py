@@ -97,3 +97,21 @@ async def test_staying_at_start_ends_with_the_way_to_open_it(
         await driver.until(lambda: driver.app.failure)
         assert driver.app.failure.hint == f"Run `dirge -C {home / 'other'} -r {elsewhere}`."
         assert Path.cwd() == project.folder
+
+
+async def test_first_greeting_has_tips_meaning_of_mode_and_recent_sessions(
+    project: ScriptedProject,
+) -> None:
+    project.model.will_say("Written.")
+    async with project.open() as conversation:
+        await conversation.send("write the docs")
+        conversation.rename("the manual")
+        project.model.will_say("x" * 40_000)
+        await conversation.send("more of them")
+    async with running_app(project, has_tips=True) as driver:
+        assert "edits files in the workspace unasked" in driver.text
+        assert "recent  the manual · just now" in driver.text
+        assert "Esc Esc goes back to a prompt" in driver.text
+        await driver.send("/clear")
+        await driver.until(lambda: "A new session" in driver.text)
+        assert "unasked" not in driver.text and "recent" not in driver.text

@@ -7,27 +7,18 @@ import os
 import re
 import stat
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, field, replace
-from dataclasses import dataclass as mutable
+from dataclasses import asdict, dataclass as mutable, field, replace
 from datetime import UTC, datetime
-from itertools import islice
-from pathlib import Path
-from typing import Any, NamedTuple
-
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.session.codec import decode_message, decode_usage
 from dirge_py.session.history import SessionSpending, title_of
 from dirge_py.session.record import Record, decode, json_text, parse_timestamp, text_member
-from dirge_py.session.segments import (
-    Scan,
-    folder_of,
-    read_from,
-    restore_large_texts,
-    scan,
-    segment_numbers,
-    segment_path,
-)
+from dirge_py.session.segments import Scan, folder_of, read_from, restore_large_texts, scan, segment_numbers, segment_path
 from dirge_py.types.messages import Usage, UserMessage
+from itertools import islice
+from pathlib import Path
+from typing import Any, NamedTuple
+
 
 
 class FileMark(NamedTuple):
@@ -233,6 +224,7 @@ class SessionTotals:
                 self._add_usage(record.ts, data)
             case "model" | "run_end":
                 self.model = text_member(data, "model") or self.model
+                self.title = text_member(data, "title") or self.title
             case "run_start":
                 self.git_branch = text_member(data, "git_branch")
             case "message":
@@ -314,14 +306,17 @@ _RESULT = b'"role": "toolResult"'
 _STAMP = re.compile(rb'\{"v":\d+,"seq":\d+,"ts":"([0-9T:.-]+Z)","type":"')
 
 
-def list_sessions(folder: Path) -> list[SessionSummary]:
-    """The readable sessions of one project folder, the most recently used first.
+def list_sessions(folder: Path, most: int | None = None) -> list[SessionSummary]:
+    """The readable sessions of one project folder, the most recently used first; at most `most`.
 
     Only the first and last few kilobytes of each journal are read, so tokens and cost are unknown.
     """
     damaged = damaged_sessions(folder)
     found = []
-    for session_id, marks in sessions_in(folder).items():
+    by_change = sorted(
+        sessions_in(folder).items(), key=lambda item: -max(mark.mtime_ns for mark in item[1])
+    )
+    for session_id, marks in by_change[:most]:
         with contextlib.suppress(OSError):
             summary = _summarise(folder, session_id, marks)
             is_damaged = summary.is_damaged or session_id in damaged

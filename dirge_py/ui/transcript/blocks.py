@@ -239,12 +239,18 @@ _NARROW = 50
 
 
 class GreetingBlock(TranscriptBlock):
-    """The greeting of a new session: a title, a line for each fact, and hints."""
+    """The greeting of a new session: a title, a line for each fact, hints in one line, and tips."""
 
-    def __init__(self, title: str, facts: Sequence[tuple[str, str]], hint: Sequence[str]) -> None:
+    def __init__(
+        self,
+        title: str,
+        facts: Sequence[tuple[str, str]],
+        hint: Sequence[str],
+        tips: Sequence[str] = (),
+    ) -> None:
         self._title = clean(title)
         self._facts = [(name, clean(text)) for name, text in facts if text]
-        self._hint = hint
+        self._hint, self._tips = hint, tips
         facts_text = (f"{name} {text}" for name, text in self._facts)
         super().__init__("\n".join([self._title, *facts_text]))
 
@@ -256,6 +262,7 @@ class GreetingBlock(TranscriptBlock):
             for name, text in self._facts
         ]
         hint = self._hint[0] if is_narrow else " · ".join(self._hint)
+        tips = () if is_narrow else self._tips
         blank: list[Strip] = [] if is_narrow else [strip([])]
         return [
             strip([(clip(self._title, width), styles.heading)]),
@@ -263,6 +270,7 @@ class GreetingBlock(TranscriptBlock):
             *map(strip, facts),
             *blank,
             *wrap([(hint, styles.dim)], width),
+            *(row for tip in tips for row in wrap([(tip, styles.dim)], width)),
         ]
 
 
