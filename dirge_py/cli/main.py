@@ -3,16 +3,23 @@
 import errno
 import io
 import os
+import shlex
 import sys
 from collections.abc import Callable, Sequence
-
-from dirge_py.cli.arguments import CONFIG_VERBS, build_demo_parser, parse, takes_only_flags
+from dirge_py.cli.arguments import CONFIG_VERBS, SESSIONS_VERBS, build_demo_parser, parse, takes_only_flags
 from dirge_py.cli.flags import check_flags, enter_folder, has_folder, print_error
 from dirge_py.cli.signal import signal, signal_fits
 from dirge_py.cli.trust import trust
+from dirge_py.lib.nearest import is_one_edit
 from dirge_py.types.errors import ConfigError, DirgeError, UsageError
 
+
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+_SUBCOMMANDS = (
+    *("completion", "config", "demo", "doctor", "embed", "resume", "serve", "sessions", "signal"),
+    *("trust", "turn", "why"),
+)
+_VERBS = {"config": tuple(CONFIG_VERBS), "sessions": tuple(SESSIONS_VERBS)}
 _NO_CONFIG_VERBS = ("set", "get", "unset", "edit", "list")
 
 
@@ -24,6 +31,8 @@ def run(argv: Sequence[str]) -> int:
         if first == "exec":
             return _start(["--print", *rest])
         run_it = _subcommand(first, rest)
+        if run_it is None:
+            _check_spelling(first, rest)
         # Words that are no subcommand are a prompt.
         return run_it(rest) if run_it is not None else _start(list(argv))
     except (UsageError, ConfigError) as error:
@@ -111,6 +120,21 @@ def _subcommand(name: str, rest: list[str]) -> Callable[[list[str]], int] | None
 
             return why if why_fits(rest) else None
     return None
+
+
+def _check_spelling(first: str, rest: list[str]) -> None:
+    """Raise UsageError for a subcommand or its verb with a typing mistake, instead of paying."""
+    command, sent = "", shlex.join([first, *rest])
+    for name in _SUBCOMMANDS:
+        if is_one_edit(first, name) and _subcommand(name, rest) is not None:
+            command = shlex.join([name, *rest])
+    verbs = _VERBS.get(first, ()) if len(rest) in (1, 2) else ()
+    for verb in verbs:
+        if is_one_edit(rest[0], verb):
+            command = shlex.join([first, verb, *rest[1:]])
+    if command:
+        hint = f"`dirge -- {sent}` sends it as a prompt."
+        raise UsageError(f"there is no `dirge {sent}`. Did you mean `dirge {command}`?", hint=hint)
 
 
 def _demo(rest: list[str]) -> int:

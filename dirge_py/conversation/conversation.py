@@ -193,6 +193,11 @@ class Conversation:
     def tool_names(self) -> Sequence[str]:
         return [tool.name for tool in self.tools]
 
+    @property
+    def offered_tool_names(self) -> Sequence[str]:
+        """The names of the tools that the model is offered: `websearch` only with a service."""
+        return [tool.name for tool in self.tools if not getattr(tool, "unavailable", "")]
+
     def bound_tools(self, tools: Sequence[Any]) -> Sequence[LoopTool]:
         """Return these tools, bound to the services of this conversation, for a `TurnUpdate`."""
         return self._deps.run.bind_tools(tools)

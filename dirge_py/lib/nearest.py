@@ -20,5 +20,18 @@ def nearest(name: str, candidates: Iterable[str]) -> str | None:
     return next(other for other in others if other.lower() == near[0])
 
 
+def is_one_edit(typed: str, name: str) -> bool:
+    """Whether `typed` is `name` with one letter missing, added, wrong, or swapped with the next."""
+    if typed == name or abs(len(typed) - len(name)) > 1:
+        return False
+    start = next(
+        (at for at, (a, b) in enumerate(zip(typed, name, strict=False)) if a != b),
+        min(len(typed), len(name)),
+    )
+    left, right = typed[start:], name[start:]
+    swapped = right[1:2] + right[:1] + right[2:]
+    return left[1:] in (right, right[1:]) or left == right[1:] or left == swapped
+
+
 def _likeness(candidate: str, name: str) -> float:
     return SequenceMatcher(None, candidate, name.lower()).ratio()

@@ -5,16 +5,17 @@ import pkgutil
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from types import ModuleType
-from typing import TYPE_CHECKING
-
 from dirge_py.lib.fuzzy import fuzzy_score
 from dirge_py.lib.nearest import nearest
 from dirge_py.types.errors import UsageError
 from dirge_py.types.extensions import Command
+from types import ModuleType
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from dirge_py.conversation.conversation import Conversation
+
+
 
 
 _LEAST_FUZZY = 2
@@ -83,7 +84,7 @@ class Registry:
             name, line = own.removeprefix("/"), typed.removeprefix("/").strip()
             command = line.partition(" ")[0]
             if command not in self._by_name:
-                warnings.append(f"{own}: {self._unknown_command(command).message}")
+                warnings.append(f"{own}: {self.unknown_command(command).message}")
                 continue
             if name in self._by_name:
                 warnings.append(f"{own} is now /{line}, no longer the built-in command.")
@@ -147,7 +148,7 @@ class Registry:
         """Run a typed command. Raises UsageError: there is none, or it has to wait for the run."""
         command = typed.command
         if command is None:
-            raise self._unknown_command(typed.name)
+            raise self.unknown_command(typed.name)
         waits = command.while_running == "no" or (command.while_running == "listing" and typed.args)
         busy = ""
         if conversation.is_running:
@@ -161,11 +162,12 @@ class Registry:
             raise UsageError(f"/{command.name} has to wait: {busy}.", hint=hint)
         await command.run(typed.args, conversation, front)
 
-    def _unknown_command(self, name: str) -> UsageError:
+    def unknown_command(self, name: str, *, where: str = "") -> UsageError:
+        """The error for a command that does not exist, with the nearest one that does."""
         near = nearest(name, self._by_name)
         meant = f"Did you mean /{near}? " if near else ""
         hint = f"{meant}/help lists the commands; // at the start sends the line as a prompt."
-        return UsageError(f"There is no command /{name}.", hint=hint)
+        return UsageError(f"There is no command /{name}{where}.", hint=hint)
 
 
 def as_prompt(line: str) -> str:

@@ -248,7 +248,7 @@ def _extension_rows(conversation: "Conversation", front: FrontEnd) -> Iterator[t
     yield "reads", ", ".join(conversation.environment.instruction_files) or "no instruction files"
     book = conversation.settings.prompts
     yield "prompt", book.current.name if book.current else ""
-    yield "tools", ", ".join([*conversation.tool_names][:_MOST_TOOLS]) or "none"
+    yield "tools", ", ".join([*conversation.offered_tool_names][:_MOST_TOOLS]) or "none"
     for extension in conversation.extensions.all:
         status = extension.status()
         yield extension.name, status.text if status is not None else ""

@@ -111,6 +111,7 @@ class DirgeApp(TerminalApp):
         self.picker = Picker(panel_styles, self.keymap, guard_s=guard_s, clock=self.clock)
         self.line_question = LineQuestion(panel_styles, self.keymap)
         self.composer = Composer(self.keymap, "What do you want to do?  (/help)")
+        self.composer.is_run_active = lambda: self.controller.state not in ("starting", "ready")
         self.status = StatusBar(styles)
         self._make_parts(start, guard_s)
         self.theme_switcher.show(self.theme_switcher.theme)

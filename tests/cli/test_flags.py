@@ -206,3 +206,28 @@ def test_model_can_carry_thinking_level(product: Product, level: str) -> None:
 
     body = product.service.requests[0].json
     assert (body["model"], body["reasoning_effort"]) == ("gpt-5", level)
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        (("confg", "check"), "config check"),
+        (("config", "chek"), "config check"),
+        (("sesions", "list"), "sessions list"),
+        (("doctr",), "doctor"),
+    ],
+)
+def test_mistyped_subcommand_is_no_prompt(
+    product: Product, typed: tuple[str, ...], meant: str
+) -> None:
+    refused = product.run(*typed)
+    assert refused.exit_code == 2
+    assert f"Did you mean `dirge {meant}`?" in refused.stderr
+    assert f"`dirge -- {' '.join(typed)}` sends it as a prompt." in refused.stderr
+
+
+@pytest.mark.parametrize(
+    "typed", ["confg the proxy please", "sessions slow down my app", "who knows", "serves nobody"]
+)
+def test_sentence_that_begins_like_a_subcommand_is_a_prompt(product: Product, typed: str) -> None:
+    assert "the terminal UI needs a terminal" in product.run(*typed.split()).stderr

@@ -12,8 +12,8 @@ _HEAD = """\
 
 A line that begins with `/` is a command, wherever lines are typed; Tab completes its name and what
 may follow. `//` sends a prompt that begins with a slash, and a path such as `/usr/bin/x` is a
-prompt, too. For a command that does not exist, dirge names the nearest one that does. A command
-that fails leaves the input; Up brings it back.
+prompt, too. A command that does not exist stays in the input, with the nearest one that does; in
+`-p` it is an error. A command that fails leaves the input; Up brings it back.
 `[aliases]` in the settings gives commands other names ([more](config.md)); plugins add commands.
 
 *During a run*: whether it works while the agent does; *list*: only without arguments. *In `-p`*:

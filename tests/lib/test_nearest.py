@@ -1,6 +1,6 @@
 import pytest
 
-from dirge_py.lib.nearest import nearest
+from dirge_py.lib.nearest import is_one_edit, nearest
 
 
 @pytest.mark.parametrize(
@@ -18,3 +18,21 @@ from dirge_py.lib.nearest import nearest
 )
 def test_only_likely_typos_get_a_suggestion(name, known, meant):
     assert nearest(name, known) == meant
+
+
+@pytest.mark.parametrize(
+    ("typed", "is_near"),
+    [
+        ("confg", True),
+        ("configs", True),
+        ("cxnfig", True),
+        ("cofnig", True),
+        ("onfig", True),
+        ("config", False),
+        ("cnfg", False),
+        ("figcon", False),
+        ("", False),
+    ],
+)
+def test_one_edit_is_one_letter_missing_added_wrong_or_swapped(typed: str, is_near: bool) -> None:
+    assert is_one_edit(typed, "config") is is_near

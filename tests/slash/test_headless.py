@@ -27,3 +27,29 @@ def test_status_is_printed_and_commands_that_need_a_screen_are_refused(product: 
         refused = product.run("-p", line)
         assert refused.exit_code == 2
         assert line.split()[0] in refused.stderr
+
+
+def test_unknown_command_in_print_mode_is_refused_with_nearest_one(product: Product) -> None:
+    for line, meant in (("/cmpact", "/compact"), ("/costt now", "/cost")):
+        refused = product.run("-p", line)
+        assert refused.exit_code == 2
+        assert f"There is no command {line.split()[0]} in `dirge -p`." in refused.stderr
+        assert f"Did you mean {meant}?" in refused.stderr
+    assert product.run("-p", "/copy").exit_code == 2
+    assert product.service.requests == []
+
+
+def test_paths_and_double_slashes_are_still_prompts(product: Product) -> None:
+    product.will(ModelReply(text="yes"), ModelReply(text="yes"))
+    assert product.run("-p", "/usr/bin/x is slow").exit_code == 0
+    assert product.run("-p", "//cmpact").exit_code == 0
+    assert [product.sent(number)[-1]["content"] for number in (0, 1)] == [
+        "/usr/bin/x is slow",
+        "/cmpact",
+    ]
+
+
+def test_websearch_is_listed_only_with_a_search_service(product: Product) -> None:
+    assert "webfetch, write" in product.run("-p", "/status").stdout
+    product.configure('[web]\nsearch = "searxng"\nsearch_url = "http://127.0.0.1:9"\n')
+    assert "webfetch, websearch, write" in product.run("-p", "/status").stdout

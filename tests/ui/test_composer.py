@@ -1,9 +1,9 @@
 """The composer: lines, history, pastes, suggestions."""
 
-from textual import events
-
 from tests.support.app_driver import running_app
 from tests.support.project import ScriptedProject
+from textual import events
+
 
 
 async def test_four_keys_insert_a_newline(project: ScriptedProject):
@@ -229,3 +229,12 @@ async def test_wide_characters_can_be_typed_and_sent(project: ScriptedProject):
         await driver.pilot.press("enter")
         await driver.until(lambda: driver.sent)
         assert driver.sent == ["日本é"]
+
+
+async def test_tab_sends_nothing_while_nothing_runs(project: ScriptedProject):
+    async with running_app(project) as driver:
+        await driver.type("half a promp")
+        await driver.pilot.press("tab")
+        await driver.idle()
+        assert driver.app.composer.text == "half a promp"
+        assert driver.sent == []

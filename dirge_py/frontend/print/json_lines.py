@@ -123,7 +123,7 @@ class ClaudeLines:
             "subtype": "init",
             "cwd": str(conversation.cwd),
             "model": conversation.settings.model,
-            "tools": list(conversation.tool_names),
+            "tools": list(conversation.offered_tool_names),
             "permissionMode": conversation.settings.mode,
             "slash_commands": list(self._commands),
         }

@@ -104,6 +104,8 @@ async def prompt_message(
 async def print_prompt(printer: Printer, prompt: Prompt) -> int:
     """Run a prompt: a command, or a message with its attachments."""
     typed = printer.commands.read(prompt.words) if prompt.is_typed else None
+    if typed is not None and typed.command is None:
+        raise printer.commands.unknown_command(typed.name, where=" in `dirge -p`")
     if typed is None or typed.command is None:
         message = await prompt_message(printer.conversation, prompt, may_escape=True)
         return await printer.run(message)

@@ -1,6 +1,7 @@
 """The input with its history, pastes and Vim's modes, and the saving of drafts."""
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partialmethod
 from typing import TYPE_CHECKING, ClassVar, Literal
@@ -29,6 +30,8 @@ _SELECTING = {f"select_{way}": way for way in _WAYS}
 _MARKING = {f"cursor_{way}": f"select_{way}" for way in _WAYS}
 _MARKING |= {"up": "select_up", "down": "select_down"}
 """The action instead of each movement while a mark is set."""
+
+_SENDING = (("composer", "submit"), ("composer", "queue"))
 
 
 class Composer(TextEditor, inherit_bindings=False):
@@ -81,6 +84,8 @@ class Composer(TextEditor, inherit_bindings=False):
         self.stashed: list[str] = []
         """Stashed drafts, the latest one last."""
         self.has_proposals = False
+        self.is_run_active: Callable[[], bool] = lambda: False
+        """Whether a prompt can be queued; else Tab only completes, and never sends."""
 
     @property
     def draft(self) -> str:
@@ -142,6 +147,8 @@ class Composer(TextEditor, inherit_bindings=False):
             await super()._on_key(event)
             return
         event.stop().prevent_default()
+        if event.key == "tab" and binding in _SENDING and not self.is_run_active():
+            return
         self.act(*binding)
 
     def act(self, scope: Scope, action: str) -> None:
