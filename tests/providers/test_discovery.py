@@ -253,5 +253,5 @@ def test_without_provider_and_server_is_usage_error_with_hint(
     (product.config_dir / "config.toml").unlink()
     result = product.run("-p", "ping", env={ADDRESSES_VARIABLE: ""})
     assert result.exit_code == 2
-    assert "no model server answers on this machine" in result.stderr
+    assert "no model server that dirge knows by name answers" in result.stderr
     assert "dirge config init" in result.stderr
