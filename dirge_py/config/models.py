@@ -4,15 +4,24 @@ import difflib
 from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import replace
-from dirge_py.config.access import foreign, has_access, is_custom, key_place, naming_variable, provider_access, serving_alias, takes_any_id
+from typing import get_args
+
+from dirge_py.config.access import (
+    foreign,
+    has_access,
+    is_custom,
+    key_place,
+    naming_variable,
+    provider_access,
+    serving_alias,
+    takes_any_id,
+)
 from dirge_py.config.schema import Config, ProviderEntry, all_entries, entry_of
-from dirge_py.config.services import OFFLINE, SERVICES, SERVICE_OF, is_local, service_of
+from dirge_py.config.services import OFFLINE, SERVICE_OF, SERVICES, is_local, service_of
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.nearest import nearest
 from dirge_py.types.errors import ConfigError, NoProvider
 from dirge_py.types.llm import ThinkingLevel
-from typing import get_args
-
 
 THINKING_LEVELS: tuple[ThinkingLevel, ...] = get_args(ThinkingLevel)
 _MOST_NAMED = 3

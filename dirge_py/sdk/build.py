@@ -7,6 +7,10 @@
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
 from dirge_py.config.models import unusable_roles, usable_model, with_own_model
 from dirge_py.config.paths import state_dir
 from dirge_py.config.schema import Config
@@ -14,8 +18,20 @@ from dirge_py.context.hooks import Ask, context_parts, file_reader, relay_to, su
 from dirge_py.context.prompts import NamedPrompt, PromptBook, follow_prompt
 from dirge_py.context.view import ContextParts
 from dirge_py.conversation.conversation import Conversation
-from dirge_py.conversation.deps import ConversationDeps, EventForwarder, RunDeps, SessionDeps, WorkEnvironment
-from dirge_py.conversation.durable import Engine, RemotelyAnswered, durable_interceptor, durable_stream, open_durable
+from dirge_py.conversation.deps import (
+    ConversationDeps,
+    EventForwarder,
+    RunDeps,
+    SessionDeps,
+    WorkEnvironment,
+)
+from dirge_py.conversation.durable import (
+    Engine,
+    RemotelyAnswered,
+    durable_interceptor,
+    durable_stream,
+    open_durable,
+)
 from dirge_py.conversation.extensions import ExtensionSet
 from dirge_py.conversation.settings import BEFORE_PROMPT
 from dirge_py.extensions.memory.extension import Memory
@@ -41,12 +57,31 @@ from dirge_py.processes.runner import Runner
 from dirge_py.providers.client import HttpClient
 from dirge_py.providers.models import ModelDirectory, model_calls, with_sampling
 from dirge_py.providers.recording import RecordingClient, begin_recording
-from dirge_py.sdk.environment import ExecutionEnvironment, Workplace, bound_tools, chosen_tools, enabled_tools, temporary_folder
+from dirge_py.sdk.environment import (
+    ExecutionEnvironment,
+    Workplace,
+    bound_tools,
+    chosen_tools,
+    enabled_tools,
+    temporary_folder,
+)
 from dirge_py.sdk.extensions import load_extensions
 from dirge_py.sdk.fork import Forks, WorkFolder, work_environment
 from dirge_py.sdk.guards import GuardParts, Guards, SessionGoal, gates
 from dirge_py.sdk.options import BuildOptions, SessionChoice
-from dirge_py.sdk.sessions import changes_since, delete_unused, drop_grants, open_journal, open_store, queued_again, refuse_to_send, restore, restore_mode, session_limits, typed_dir
+from dirge_py.sdk.sessions import (
+    changes_since,
+    delete_unused,
+    drop_grants,
+    open_journal,
+    open_store,
+    queued_again,
+    refuse_to_send,
+    restore,
+    restore_mode,
+    session_limits,
+    typed_dir,
+)
 from dirge_py.sdk.system_prompt import make_system_prompt
 from dirge_py.sdk.working_tree import WorkingTree
 from dirge_py.session.history import LoadedSession
@@ -61,10 +96,6 @@ from dirge_py.types.memory import MemoryProvider
 from dirge_py.types.messages import Usage
 from dirge_py.types.questions import Asker, SupportsForms
 from dirge_py.types.tools import Interceptor, LoopTool, changes_something
-from functools import partial
-from pathlib import Path
-from typing import Any, TYPE_CHECKING
-
 
 if TYPE_CHECKING:
     from dirge_py.providers.embeddings import Embeddings

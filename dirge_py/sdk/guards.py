@@ -4,6 +4,10 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import field, replace
+from functools import partial
+from pathlib import Path
+from typing import Protocol, get_args
+
 from dirge_py.agent_loop.cancellation import timeout_interceptor
 from dirge_py.agent_loop.merge import compose
 from dirge_py.config.models import level_of, role_choice
@@ -19,11 +23,24 @@ from dirge_py.extensions.plugins.registration import Plugins
 from dirge_py.guards.broken_answers import ask_again
 from dirge_py.guards.judge import DiffSource, SideModels, goal_check, judge_check
 from dirge_py.guards.limits import LimitsInForce, Meter, SideUsage
-from dirge_py.guards.recovery import EscalationBudget, announce_server_compaction, escalate_on_failure, resume_broken_answers, shrink_on_overflow
+from dirge_py.guards.recovery import (
+    EscalationBudget,
+    announce_server_compaction,
+    escalate_on_failure,
+    resume_broken_answers,
+    shrink_on_overflow,
+)
 from dirge_py.guards.reminders import DepthTracker, depth_reminder
 from dirge_py.guards.repetition import StormBreaker
 from dirge_py.guards.stop_checks import StopCheck, failure_check, stop_checks, todo_check
-from dirge_py.guards.tool_hooks import end_at_fatal_errors, hide_unavailable_tools, limit_tool_calls, limit_tool_retries, offer_only, redact_results
+from dirge_py.guards.tool_hooks import (
+    end_at_fatal_errors,
+    hide_unavailable_tools,
+    limit_tool_calls,
+    limit_tool_retries,
+    offer_only,
+    redact_results,
+)
 from dirge_py.guards.verification import Verification, track_verification, verification_check
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.permission.authorizer import Authorizer
@@ -38,10 +55,6 @@ from dirge_py.types.llm import RequestSettings
 from dirge_py.types.messages import Usage, UserMessage
 from dirge_py.types.questions import Asker, PermissionRequest
 from dirge_py.types.tools import Claim, Interceptor, ToolValidator
-from functools import partial
-from pathlib import Path
-from typing import Protocol, get_args
-
 
 
 class Clock(Protocol):

@@ -1,9 +1,9 @@
 """The composer: lines, history, pastes, suggestions."""
 
-from tests.support.app_driver import running_app
-from tests.support.project import ScriptedProject
 from textual import events
 
+from tests.support.app_driver import running_app
+from tests.support.project import ScriptedProject
 
 
 async def test_four_keys_insert_a_newline(project: ScriptedProject):

@@ -12,17 +12,31 @@ import zlib
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
-from dirge_py.lib.file_lock import hold_lock
-from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.session.index.sources import DaySpending, FileMarks, SessionSummary, SessionTotals, are_unchanged, damaged_sessions, decode_marks, list_sessions, newest_first, read_appended, read_whole, searchable_texts, sessions_in
-from dirge_py.session.record import Record
-from dirge_py.types.errors import UsageError
 from importlib import import_module
 from itertools import islice
 from pathlib import Path
-from typing import Any, TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from unicodedata import normalize
 
+from dirge_py.lib.file_lock import hold_lock
+from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.session.index.sources import (
+    DaySpending,
+    FileMarks,
+    SessionSummary,
+    SessionTotals,
+    are_unchanged,
+    damaged_sessions,
+    decode_marks,
+    list_sessions,
+    newest_first,
+    read_appended,
+    read_whole,
+    searchable_texts,
+    sessions_in,
+)
+from dirge_py.session.record import Record
+from dirge_py.types.errors import UsageError
 
 if TYPE_CHECKING:
     import sqlite3

@@ -7,18 +7,27 @@ import os
 import re
 import stat
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass as mutable, field, replace
+from dataclasses import asdict, field, replace
+from dataclasses import dataclass as mutable
 from datetime import UTC, datetime
-from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.session.codec import decode_message, decode_usage
-from dirge_py.session.history import SessionSpending, title_of
-from dirge_py.session.record import Record, decode, json_text, parse_timestamp, text_member
-from dirge_py.session.segments import Scan, folder_of, read_from, restore_large_texts, scan, segment_numbers, segment_path
-from dirge_py.types.messages import Usage, UserMessage
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.session.codec import decode_message, decode_usage
+from dirge_py.session.history import SessionSpending, title_of
+from dirge_py.session.record import Record, decode, json_text, parse_timestamp, text_member
+from dirge_py.session.segments import (
+    Scan,
+    folder_of,
+    read_from,
+    restore_large_texts,
+    scan,
+    segment_numbers,
+    segment_path,
+)
+from dirge_py.types.messages import Usage, UserMessage
 
 
 class FileMark(NamedTuple):

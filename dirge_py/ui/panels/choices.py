@@ -3,13 +3,8 @@
 import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dirge_py.lib.fuzzy import fuzzy_score
-from dirge_py.lib.text import clean
-from dirge_py.slash.base import Choice, PickerAction
-from dirge_py.ui.keymap import Keymap
-from dirge_py.ui.panels.dialog import FASTEST, KeyHint, ScrollingLines, fit_hints
-from dirge_py.ui.theme.styles import Styles
-from dirge_py.ui.transcript.lines import Line, LinesWidget, clip, strip
+from typing import ClassVar
+
 from rich.cells import cell_len
 from textual import events
 from textual.app import ComposeResult
@@ -17,9 +12,14 @@ from textual.containers import Vertical
 from textual.geometry import Size
 from textual.strip import Strip
 from textual.widgets import Input
-from typing import ClassVar
 
-
+from dirge_py.lib.fuzzy import fuzzy_score
+from dirge_py.lib.text import clean
+from dirge_py.slash.base import Choice, PickerAction
+from dirge_py.ui.keymap import Keymap
+from dirge_py.ui.panels.dialog import FASTEST, KeyHint, ScrollingLines, fit_hints
+from dirge_py.ui.theme.styles import Styles
+from dirge_py.ui.transcript.lines import Line, LinesWidget, clip, strip
 
 _MOST_ROWS = 10
 _SMALL_SCREEN = 8
