@@ -155,6 +155,8 @@ class MergedHooks:
             if isinstance(answer, EditArgs):
                 # Validating copies: the next hooks must not judge an object that this hook has.
                 call = with_arguments(call, answer.args, self._validate)
+                if answer.note:
+                    call = replace(call, notes=(*call.notes, answer.note))
         return call, None
 
     async def after_tool_call(
@@ -317,8 +319,9 @@ def check_hook_result(name: str, answer: Any) -> Any:
             _check_type(answer.model, str | None, "It returned a model that is {}.")
             if level not in (None, *get_args(ThinkingLevel)):
                 raise TypeError(f"It returned the thinking level {level!r}.")
-        case EditArgs(args=args):
+        case EditArgs(args=args, note=note):
             _check_type(args, Mapping, "It returned arguments that are {}.")
+            _check_type(note, str, "It returned a note that is {}.")
         case ToolOverride(content=content, details=details):
             if not isinstance(content, str):
                 _check_items(content, _RESULT_BLOCKS, "block of a result")

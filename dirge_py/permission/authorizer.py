@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from dirge_py.files.workspace import Workspace
+from dirge_py.lib.text import visible
 from dirge_py.permission.decision import Result
 from dirge_py.permission.engine import PermissionEngine, suggest_flags
 from dirge_py.permission.git.repository import GIT_HARDENING
@@ -19,6 +20,7 @@ from dirge_py.permission.questions import (
     answered_family,
     batch_questions,
     describe_changes,
+    editable_command,
     files_of,
     judge_call,
     objection_to,
@@ -32,7 +34,15 @@ from dirge_py.processes.runner import Runner
 from dirge_py.processes.sandbox.profile import Permit
 from dirge_py.types.errors import DirgeError
 from dirge_py.types.events import PermissionAnswered, PermissionAsked, SystemNotice
-from dirge_py.types.hooks import BeforeToolCallResult, Defer, Hooks, StopRun, ToolOverride, TurnInfo
+from dirge_py.types.hooks import (
+    BeforeToolCallResult,
+    Defer,
+    EditArgs,
+    Hooks,
+    StopRun,
+    ToolOverride,
+    TurnInfo,
+)
 from dirge_py.types.outcomes import Cancelled
 from dirge_py.types.questions import Asker, PermissionAnswer, SupportsForms
 from dirge_py.types.tools import (
@@ -146,11 +156,37 @@ class Authorizer:
         is_denied = held is not None and held.answer.effect == "deny"
         if held is not None and is_denied and held.judged.call.arguments == call.arguments:
             return self._apply_answer(info, self._held_answer(info, held))
-        if decision.effect == "allow":
+        if decision.effect == "allow" and not (held is not None and held.answer.command):
             self._report(info, judged, "allow", decision.policy, decision.reason)
             self._approve(judged)
             return None
-        return self._apply_answer(info, await self._answered(info, judged, held))
+        answered = await self._answered(info, judged, held)
+        if answered.answer.effect == "allow" and answered.answer.command:
+            return await self._run_instead(info, answered)
+        return self._apply_answer(info, answered)
+
+    async def _run_instead(self, info: TurnInfo, answered: AnsweredCall) -> BeforeToolCallResult:
+        """Let the command run that the user wrote in place of the model's, unless it is denied."""
+        judged, command = answered.judged, answered.answer.command
+        name, _ = editable_command(judged)
+        arguments = {**judged.call.arguments, name: command}
+        edited = judge_call(self._engine, replace(judged.call, arguments=arguments), self._cwd)
+        if not name or edited is None:
+            return self._refuse(info, judged, "failure", "its command cannot be changed")
+        decision = edited.decision
+        if decision.effect == "deny":
+            reason = f"the user changed the command to `{command}`, and {decision.reason}"
+            return self._refuse(info, edited, decision.policy, reason)
+        # The user wrote this command, so it isn't asked about again.
+        files = await files_of(edited)
+        own = replace(answered, judged=edited, files=files)
+        self._report(info, edited, "allow", "answer", "the user changed the command", own)
+        self._guard.record_approval(info.run_id, judged)
+        self._approve(edited)
+        self._hold_files(own)
+        info.emit(SystemNotice(f"You changed the command. Running: {visible(command)}"))
+        note = f"The user changed the command before allowing it. This ran instead: {command}"
+        return EditArgs(arguments, note)
 
     async def _answered(
         self, info: TurnInfo, judged: JudgedCall, held: AnsweredCall | None
@@ -290,14 +326,19 @@ class Authorizer:
                 if answered.shown:
                     # Only the shown changes are allowed, and of them the hunks that the user kept.
                     self._workspace.hold_to(call.id, answered.shown, answer.changes)
-                if answered.files:
-                    _make_room(self._allowed, _MOST_HELD)
-                    self._allowed[_start_key(call)] = judged, answered.files, self._cwd
+                self._hold_files(answered)
                 return None
             case "defer":
                 return Defer(f"{call.name}: {judged.decision.reason}")
             case "abort":
                 raise StopRun(Cancelled(reason="on-ask"))
+
+    def _hold_files(self, answered: AnsweredCall) -> None:
+        """Keep the files of an allowed call, to compare them before it starts."""
+        if answered.files:
+            _make_room(self._allowed, _MOST_HELD)
+            key = _start_key(answered.judged.call)
+            self._allowed[key] = answered.judged, answered.files, self._cwd
 
     def _remember(self, info: TurnInfo, answered: AnsweredCall) -> None:
         rules = rules_to_store(answered)

@@ -1,22 +1,22 @@
 """The decision itself: a pure function, so that `/why` can repeat it.
 
 Every policy votes on every claim. Where no rule votes, the table of operations and modes below
-decides. `wider_rule` offers a rule for a family of commands or a folder; a program has a family
-only if its subcommands are independent of each other. Excluded on purpose: interpreters, shells and
-wrappers, and subcommands that run arbitrary commands.
+decides. A call that asks gets the rules that would allow it again: an exact one, and wider ones for
+similar commands (`prefix_rules`) or a folder.
 """
 
 import os.path
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Literal, TypeAlias, cast
-
-from dirge_py.lib.shell_lexer import Word, word_set
+from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.lib.paths import is_below, is_below_any
 from dirge_py.permission.decision import Decision, Policy, TraceLine, strictest
 from dirge_py.permission.facts import CallFacts, CommandFact, Fact, NameFact, PathFact
 from dirge_py.permission.patterns import quoted_command, quoted_path
+from dirge_py.permission.prefix_rules import offer_prefixes
 from dirge_py.permission.rules import Effect, Mode, PolicySet, Rule, forbids, may_forbid, permits
 from dirge_py.types.questions import AskedClaim
+from typing import Literal, TypeAlias, cast
+
 
 TableRow = Literal[
     "read", "read outside", "edit", "edit guarded", "look", "run", "sandboxed build", "reach out",
@@ -104,7 +104,7 @@ def decide(request: CallFacts, policy: PolicySet) -> Decision:
     effect = strictest(claim.effect for claim in claims)
     pairs = zip(request.facts, claims, strict=True)
     asking = [(fact, claim) for fact, claim in pairs if claim.effect == "ask"]
-    grant = _grant(asking) if effect == "ask" else ()
+    offer = _offer(asking, policy) if effect == "ask" else _RuleOffers()
     equal = [claim for claim in claims if claim.effect == effect]
     # Of several allowed claims, report the one that needed more than a default.
     deciding = next((claim for claim in equal if claim.policy != "builtin"), equal[0])
@@ -118,8 +118,10 @@ def decide(request: CallFacts, policy: PolicySet) -> Decision:
         reason=deciding.reason,
         claims=tuple(claims),
         trace=tuple(trace),
-        grant=grant,
-        wider=_wider([fact for fact, _ in asking]) if grant else (),
+        grant=offer.exact,
+        wider=offer.wider,
+        widest=offer.widest,
+        once_only=offer.missing,
         wanted=_wanted(asking, policy) if effect == "ask" else (),
         needs_hardening=request.has_plain_command and is_automatic,
         only_looks=all(isinstance(f, CommandFact) and not f.refusal for f in request.facts),
@@ -235,24 +237,79 @@ def _last_rule(fact: Fact, policy: PolicySet) -> Rule | None:
 _AskingFacts: TypeAlias = Sequence[tuple[Fact, AskedClaim]]
 
 
-def _grant(asking: _AskingFacts) -> tuple[str, ...]:
-    """Return the rules that would allow exactly this again; empty if a part must not be granted."""
+@dataclass(frozen=True, slots=True)
+class _RuleOffers:
+    """The rules that would allow a call again, the narrowest first."""
+
+    exact: tuple[str, ...] = ()
+    wider: tuple[str, ...] = ()
+    widest: tuple[str, ...] = ()
+    missing: str = ""
+    """Why there are none, or why only the exact ones."""
+
+
+def _offer(asking: _AskingFacts, policy: PolicySet) -> _RuleOffers:
+    """Return the rules that would allow all asking parts; none if a part may be allowed once."""
+    columns: list[Sequence[str]] = []
+    missing, is_exact = "", True
     for fact, claim in asking:
-        is_once = (isinstance(fact, CommandFact) and not fact.is_grantable) or (
-            isinstance(fact, PathFact) and not fact.place.inside
-        )
-        if is_once or claim.policy in ("protected", "deny-rule"):
-            return ()
-    return _exact_rules(asking)
+        why = "no rule can allow it" if claim.policy in ("protected", "deny-rule") else ""
+        if why := why or _why_once_only(fact):
+            return _RuleOffers(missing=why)
+        exact, wider, why = _rules_for(fact, policy)
+        if not exact and not wider:
+            return _RuleOffers(missing=why)
+        is_exact = is_exact and bool(exact)
+        missing = missing or why
+        columns.append((exact or wider[0], *(wider or (exact,))))
+    exact_rules, wider_rules, widest_rules = (
+        tuple(dict.fromkeys(column[at] for column in columns)) for at in (0, 1, -1)
+    )
+    return _RuleOffers(
+        exact=exact_rules if is_exact else (),
+        wider=wider_rules if wider_rules != exact_rules or not is_exact else (),
+        widest=widest_rules if widest_rules != wider_rules else (),
+        missing=missing,
+    )
 
 
-def _wider(facts: Sequence[Fact]) -> tuple[str, ...]:
-    """Return the grant with each part as wide as its kind allows; empty if no part gets wider."""
-    families = [wider_rule(fact) for fact in facts]
-    if not any(families):
-        return ()
-    rules = (family or exact_rule(fact) for family, fact in zip(families, facts, strict=True))
-    return tuple(dict.fromkeys(rules))
+def _why_once_only(fact: Fact) -> str:
+    """Return why no rule may allow this again, or ""."""
+    if isinstance(fact, CommandFact):
+        return fact.once_only
+    if isinstance(fact, PathFact) and fact.op == "edit" and not fact.place.inside:
+        return "it changes something outside of the workspace"
+    return ""
+
+
+def _rules_for(fact: Fact, policy: PolicySet) -> tuple[str, Sequence[str], str]:
+    """Return the exact rule, the wider ones, and why one is missing, if one is."""
+    exact = exact_rule(fact)
+    if isinstance(fact, CommandFact):
+        offer = offer_prefixes(fact.words)
+        wider = [f"execute:{pattern}" for pattern in offer.patterns]
+        pattern = next((word.text for word in fact.words if word.has_glob), "")
+        if not pattern:
+            return exact, wider, offer.missing
+        return "", wider, "" if wider else f"`{pattern}` can stand for other files each time"
+    if not isinstance(fact, PathFact):
+        return exact, (), ""
+    place = fact.place
+    is_folder = fact.op == "read" and place.is_folder
+    folder = (place.real if is_folder else os.path.dirname(place.real)).rstrip("/")
+    above = (*policy.anchors.folders, policy.anchors.home)
+    if not folder or (not place.inside and _is_too_wide(folder, above)):
+        return exact, (), f"{folder or '/'} holds too much for one rule"
+    below = f"{fact.op}:{quoted_path(folder)}/**"
+    return (below, (), "") if is_folder else (exact, (below,), "")
+
+
+_TOO_WIDE = ("/proc", "/dev", "/sys", "/run")
+
+
+def _is_too_wide(folder: str, places: Sequence[str]) -> bool:
+    """Whether a rule for all of a folder would cover one of the places, or the machine's state."""
+    return is_below_any(folder, _TOO_WIDE) or any(is_below(place, folder) for place in places)
 
 
 def _wanted(asking: _AskingFacts, policy: PolicySet) -> tuple[str, ...]:
@@ -287,52 +344,3 @@ def _when(effect: Effect, reason: str) -> tuple[Effect | None, str]:
 def _rule_text(rule: Rule, verb: str) -> str:
     where = f" ({rule.source})" if rule.source else ""
     return f"the rule `{rule}`{where} {verb}"
-
-
-_PROGRAMS_WITH_SUBCOMMANDS = word_set(
-    "git gh glab npm yarn pnpm cargo go docker podman kubectl helm pip pip3 uv poetry pdm hatch"
-    " brew apt apt-get dnf systemctl terraform dotnet mix bundle gem composer gradle mvn rustup"
-    " conda mamba aws gcloud az flutter dart swift bazel nx turbo"
-)
-_RUN_ANYTHING = frozenset((
-    "git bisect", "git submodule", "git filter-branch", "git rebase", "git config", "git help",
-    "git difftool", "git mergetool", "git for-each-repo", "git daemon", "git hook", "gh alias",
-    "gh extension", "npm exec", "npm x", "yarn exec", "yarn dlx", "yarn node", "pnpm exec",
-    "pnpm dlx", "cargo run", "go run", "go generate", "go tool", "docker run", "docker exec",
-    "docker compose", "podman run", "podman exec", "kubectl exec", "kubectl run", "kubectl debug",
-    "uv run", "uv tool", "poetry run", "pdm run", "hatch run", "bundle exec", "gem exec",
-    "conda run", "mamba run", "rustup run", "systemctl edit", "composer exec", "dotnet run",
-    "mix run", "dart run", "swift run", "bazel run", "nx exec", "flutter run",
-))  # fmt: skip
-_NAMED_SCRIPT = frozenset(("npm run", "npm run-script", "yarn run", "pnpm run"))
-_TWO_LEVELS = frozenset(("gh", "glab", "aws", "gcloud", "az"))
-_PLAIN_SUBCOMMAND = re.compile(r"[A-Za-z][A-Za-z0-9:_-]*")
-
-
-def wider_rule(fact: Fact) -> str:
-    """Return a rule for this and similar calls (`execute:git push *`, `edit:/w/src/**`), or ""."""
-    if isinstance(fact, CommandFact):
-        return _command_family(fact.words)
-    if isinstance(fact, PathFact) and fact.op == "edit" and fact.place.inside:
-        folder = os.path.dirname(fact.place.real).rstrip("/")
-        return f"edit:{quoted_path(folder)}/**" if folder else ""
-    return ""
-
-
-def _command_family(words: Sequence[Word]) -> str:
-    texts = [word.text for word in words]
-    if (
-        len(texts) < 2
-        or texts[0] not in _PROGRAMS_WITH_SUBCOMMANDS
-        or not _PLAIN_SUBCOMMAND.fullmatch(texts[1])
-    ):
-        return ""
-    lead = " ".join(texts[:2])
-    if lead in _RUN_ANYTHING:
-        return ""
-    # A script is defined by its name, and `gh pr list` has little in common with `gh pr merge`.
-    if lead not in _NAMED_SCRIPT and texts[0] not in _TWO_LEVELS:
-        return f"execute:{lead} *"
-    if len(texts) < 3 or not _PLAIN_SUBCOMMAND.fullmatch(texts[2]):
-        return ""
-    return f"execute:{lead} {texts[2]} *"

@@ -4,14 +4,14 @@ import hashlib
 import json
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Literal, cast, get_args
-
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.text import one_line, truncate
 from dirge_py.permission.facts import CallFacts
 from dirge_py.permission.rules import Effect
 from dirge_py.types.questions import AskedClaim
 from dirge_py.types.tools import Claim, Operation, ShellCommand
+from typing import Any, Literal, cast, get_args
+
 
 Policy = Literal[
     "hard-deny", "deny-rule", "protected", "grant", "allow-rule", "ask-rule", "builtin", "mode",
@@ -51,7 +51,11 @@ class Decision:
     grant: tuple[str, ...] = ()
     """The exact rules that "allow for this session" stores; empty: it can be allowed only once."""
     wider: tuple[str, ...] = ()
-    """Rules that cover similar calls, where such a family makes sense."""
+    """Rules that cover similar calls, each as narrow as possible; empty if there are none."""
+    widest: tuple[str, ...] = ()
+    """Rules that cover still more calls; empty if there are none."""
+    once_only: str = ""
+    """Why no rule can be offered, or why only the exact one; "" if there are several."""
     wanted: tuple[str, ...] = ()
     """The allow rules that would have allowed it; empty: none could."""
     needs_hardening: bool = False
@@ -108,6 +112,8 @@ def explain(decision: Decision, tool: str, input_text: str) -> str:
         lines += ["", "for this session: " + ", ".join(f"`{rule}`" for rule in decision.grant)]
     if decision.wider:
         lines.append("or the like: " + ", ".join(f"`{rule}`" for rule in decision.wider))
+    if decision.widest:
+        lines.append("or more: " + ", ".join(f"`{rule}`" for rule in decision.widest))
     return "\n".join(lines)
 
 

@@ -28,6 +28,9 @@ class ResolvedPath:
     """Whether it belongs to the operating system."""
     is_too_wide: bool = False
     """Whether only a workspace folder that holds more than a project has it: `/` or your home."""
+
+    is_folder: bool = False
+    """Whether it is a folder outside of the workspace."""
     secret: str = ""
     """Why reading it needs a question, or ""."""
     forbidden: str = ""
@@ -109,8 +112,8 @@ class CommandFact:
     """Whether it is a build or a test run."""
     is_moved: bool = False
     """Whether it runs in another folder than the start of the command line."""
-    is_grantable: bool = False
-    """Whether a rule for this session may allow it again."""
+    once_only: str = "dirge can't analyze it"
+    """Why no rule may allow it again, or ""."""
     changes_git: bool = False
     """Whether it runs git for more than reading."""
     reads: tuple[ResolvedPath, ...] = ()

@@ -13,7 +13,8 @@ from itertools import takewhile
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.shell_lexer import ANYTHING, FOUND, QUOTED, UNRUN, unmarked, word_set
 from dirge_py.permission.command_splitter import ASSIGNMENT, SplitCommand, is_unresolved
-from dirge_py.permission.patterns import GIT_VALUED, escapes, program_of
+from dirge_py.permission.patterns import program_of
+from dirge_py.permission.prefix_rules import GIT_VALUED, escapes
 
 WRAPPERS = word_set(
     "sudo doas env nohup timeout time nice ionice chrt stdbuf setsid xargs command builtin exec"

@@ -265,6 +265,7 @@ TURNS_SHELL = word_set(
     " function return exit"
 )
 """Builtins after which the next command of the same line may mean something else."""
+_SED_IN_PLACE = re.compile(r"-[a-zA-Z]*i|--in-place")
 FileUse: TypeAlias = tuple[Literal["read", "edit"], Word]
 
 
@@ -288,6 +289,10 @@ def changed_files(words: Sequence[Word]) -> Iterator[FileUse]:
                 yield "edit", word
         # If an option names the target, any operand may be a source.
         yield from (("edit", word) for word in (operands if names_target else operands[-1:]))
+    elif name in ("sed", "gsed") and any(_SED_IN_PLACE.match(word.text) for word in words[1:]):
+        has_option = any(word.text.startswith(("-e", "--e", "-f", "--f")) for word in words[1:])
+        for word in operands if has_option else operands[1:]:
+            yield from (("read", word), ("edit", word))
     elif name == "dd":
         for word in operands:
             key, _, path = word.text.partition("=")

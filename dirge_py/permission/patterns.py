@@ -5,17 +5,13 @@ literal). A word `*` or `**` stands for any number of words, also none; inside a
 text and `?` one character. Paths: `*` and `?` stay within one component, a component `**` is any
 number of them, so `src/**` is `src` and everything below it; a backslash makes the next character
 literal. Names: `*` and `?` over the whole text.
-
-Some words are covered only by a pattern that spells them (`escapes`): those that let a program run
-another one or write anywhere. A rule that allows `git *` was not meant for
-`git -c core.sshCommand=… fetch`. The commands that such words start are compared with deny rules.
 """
 
 import os
 import re
 import shlex
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from itertools import islice
@@ -23,7 +19,7 @@ from types import MappingProxyType
 from typing import Any, TypeAlias
 
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.lib.shell_lexer import Word, word_set
+from dirge_py.lib.shell_lexer import Word
 from dirge_py.permission.facts import UnresolvedWord
 
 
@@ -344,118 +340,3 @@ def names_in(folders: Sequence[str], pattern: str) -> Sequence[str] | None:
         prefix = 0 if pattern.startswith("/") else len(os.path.join(folder, ""))
         found.update(dict.fromkeys(path[prefix:] for path in whole))
     return tuple(found)
-
-
-@dataclass(frozen=True, slots=True)
-class Escape:
-    """A word that makes a program run another one or write anywhere."""
-
-    at: int
-    """Its position among the words."""
-    name: str
-    """The option or setting that it begins with."""
-    text: str = ""
-    """The command that it would run; "" if it runs none."""
-
-
-_RUNNING: Mapping[str, frozenset[str]] = {
-    "fd": word_set("-x -X --exec --exec-batch"),
-    "fdfind": word_set("-x -X --exec --exec-batch"),
-    "find": word_set("-exec -execdir -ok -okdir"),
-    "rg": word_set("--pre --hostname-bin"),
-    "rsync": word_set("-e --rsh --rsync-path"),
-    "sort": word_set("--compress-program"),
-    "tar": word_set(
-        "-F -I --checkpoint-action --info-script --new-volume-script --rmt-command --rsh-command"
-        " --to-command --use-compress-program"
-    ),
-}
-_WRITING: Mapping[str, frozenset[str]] = {
-    "find": word_set("-delete -fls -fprint -fprint0 -fprintf"),
-    "sort": word_set("-o --output"),
-}
-_GIT_GLOBAL = word_set("-c --config-env --exec-path --git-dir --work-tree")
-GIT_VALUED = word_set(
-    "-c -C --config-env --exec-path --git-dir --work-tree --namespace --attr-source --super-prefix"
-)
-_GIT_RUNNING = word_set(
-    "--exec --extcmd --upload-pack --receive-pack --open-files-in-pager --ext-diff"
-    " --separate-git-dir --to-cmd --cc-cmd --sendmail-cmd --smtp-server --env-filter --tree-filter"
-    " --index-filter --parent-filter --msg-filter --commit-filter --tag-name-filter --unsafe-paths"
-)
-_GIT_SUBCOMMANDS = word_set(
-    "filter-branch difftool mergetool for-each-repo daemon hook instaweb send-email remote-ext"
-    " remote-fd upload-pack receive-pack upload-archive shell cvsserver p4 svn"
-)
-_GIT_SHORT: Mapping[str, frozenset[str]] = {
-    "archive": word_set("-o"),
-    "difftool": word_set("-x"),
-    "clone": word_set("-c -u --config --template"),
-    "format-patch": word_set("-o"),
-    "grep": word_set("-O"),
-    "init": word_set("--template"),
-    "rebase": word_set("-x"),
-}
-_GIT_READS_SETTINGS = re.compile(r"--get\S*|--list|-l|--show-\S+|get|list|--name-only")
-_LEAST_SHORTENED = 5
-
-
-def escapes(words: Sequence[str]) -> Iterator[Escape]:
-    """Yield the words of a command that make it do more than the program's name says."""
-    name = program_of(words)
-    if name == "git":
-        yield from _of_git(words)
-        return
-    for at, word in enumerate(words[1:], start=1):
-        if option := _escape_of_option(word, _RUNNING.get(name, frozenset())):
-            yield Escape(at, option, _setting_of(words, at, option))
-        if option := _escape_of_option(word, _WRITING.get(name, frozenset())):
-            yield Escape(at, option)
-
-
-def _of_git(words: Sequence[str]) -> Iterator[Escape]:
-    at = 1
-    while at < len(words) and words[at].startswith("-"):
-        if option := _escape_of_option(words[at], _GIT_GLOBAL):
-            yield Escape(at, option, _setting_of(words, at, option).partition("=")[2])
-        at += 2 if words[at] in GIT_VALUED else 1
-    if at >= len(words):
-        return
-    sub, start = words[at], at + 1
-    changes_settings = sub == "config" and not any(
-        map(_GIT_READS_SETTINGS.fullmatch, words[start:])
-    )
-    if sub in _GIT_SUBCOMMANDS or changes_settings:
-        yield Escape(at, sub)
-    short = _GIT_SHORT.get(sub, frozenset())
-    for place, word in enumerate(words[start:], start=start):
-        if (sub, word) in (("bisect", "run"), ("submodule", "foreach")):
-            yield Escape(place, word, " ".join(words[place + 1 :]))
-        if option := _escape_of_option(word, _GIT_RUNNING | short):
-            yield Escape(place, option, _setting_of(words, place, option))
-        elif _escape_of_option(word, word_set("--output --output-directory")):
-            yield Escape(place, "--output")
-        elif re.match(r"(?:ext|fd)::", word):
-            yield Escape(place, word, word.partition("::")[2])
-
-
-def _escape_of_option(word: str, options: frozenset[str]) -> str:
-    """Return which of the options this is, also with its value, abbreviated, or attached to it."""
-    if word.startswith("--"):
-        name = word.partition("=")[0]
-        if name in options:
-            return name
-        # Programs accept the beginning of a long option for the whole.
-        near = (one for one in options if len(name) >= _LEAST_SHORTENED and one.startswith(name))
-        return name if next(near, "") else ""
-    if word in options:
-        return word
-    return word[:2] if word[:2] in options and len(word) > 2 else ""
-
-
-def _setting_of(words: Sequence[str], at: int, option: str) -> str:
-    """Return the value of an option: in the same word, or in the next one."""
-    if glued := words[at][len(option) :]:
-        value = glued.removeprefix("=")
-        return value.partition("=")[2] if value.startswith("exec=") else value
-    return words[at + 1] if at + 1 < len(words) else ""

@@ -13,6 +13,7 @@ import re
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import field
+from functools import partial
 from itertools import takewhile
 from typing import Literal, TypeAlias
 
@@ -21,10 +22,11 @@ from dirge_py.lib.paths import is_below, shorten_home
 from dirge_py.lib.text import one_line, visible_name
 from dirge_py.permission.decision import Decision, DecisionLog, call_digest
 from dirge_py.permission.engine import PermissionEngine, SimulatedCall, suggest_flags
+from dirge_py.permission.prefix_rules import names_target
 from dirge_py.permission.rules import Rule, parse_rule
-from dirge_py.types.errors import DirgeError
+from dirge_py.types.errors import DirgeError, UsageError
 from dirge_py.types.hooks import TurnInfo
-from dirge_py.types.questions import PermissionAnswer, PermissionRequest, Reach
+from dirge_py.types.questions import PermissionAnswer, PermissionRequest, Reach, RuleOffer
 from dirge_py.types.tools import Claim, FileChange, Preview, Previews, ShellCommand, ToolCall
 
 _MOST_NAMED = 3
@@ -244,22 +246,33 @@ async def request_for(
     Raises DirgeError if the call cannot succeed, so there is nothing to ask about.
     """
     decision = judged.decision
-    can_keep = can_keep and bool(decision.grant)
-    exact, wide = preview_rules(engine, judged, cwd, can_keep=can_keep)
+    rules = (decision.grant, decision.wider, decision.widest)
+    offered = [one for one in rules if one]
+    can_keep = can_keep and bool(offered)
     return PermissionRequest(
         call_id=judged.call.id,
         tool_name=judged.call.name,
         claims=decision.claims,
-        grant=decision.grant,
-        wider=decision.wider,
-        grant_reach=exact,
-        wider_reach=wide,
+        offers=offer_rules(engine, judged, cwd, offered, can_keep=can_keep),
+        no_wider=decision.once_only,
+        try_rules=partial(_try_rules, engine, judged, cwd, can_keep=can_keep) if offered else None,
         alike=count_alike(engine.history, decision.wider),
         can_keep=can_keep,
         suggestion=suggest_flags(decision),
         preview=await preview_of(judged.call),
+        command=editable_command(judged)[1],
         cwd=cwd,
     )
+
+
+def editable_command(judged: JudgedCall) -> tuple[str, str]:
+    """Return the name of the argument that holds the call's command, and the command, or ""."""
+    commands, arguments = _commands(judged), judged.call.arguments
+    if len(commands) != 1 or not isinstance(arguments, Mapping):
+        return "", ""
+    text = commands[0].text
+    names = [name for name, value in arguments.items() if value == text]
+    return (names[0], text) if len(names) == 1 else ("", "")
 
 
 async def verdict_on(
@@ -287,7 +300,7 @@ def rules_to_store(answered: AnsweredCall) -> Sequence[str]:
     request, answer = answered.request, answered.answer
     if request is None or answer.effect != "allow" or answer.remember == "once":
         return ()
-    return request.wider if answer.is_wide and request.wider else request.grant
+    return (answer.rules or request.offers[0].rules) if request.offers else ()
 
 
 def stored_rules_notice(rules: Sequence[str], where: str = "") -> str:
@@ -300,9 +313,9 @@ def stored_rules_notice(rules: Sequence[str], where: str = "") -> str:
 
 def answered_family(answered: AnsweredCall) -> Sequence[str]:
     """Return the wider rules of a call that was answered once; empty if they were stored."""
-    answer = answered.answer
-    is_stored = answer.remember != "once" and answer.is_wide
-    return answered.judged.decision.wider if answered.by == "answer" and not is_stored else ()
+    decision = answered.judged.decision
+    is_exact = tuple(rules_to_store(answered)) in ((), decision.grant)
+    return decision.wider if answered.by == "answer" and is_exact else ()
 
 
 def _judge_quietly(engine: PermissionEngine, call: ToolCall, cwd: str) -> JudgedCall | None:
@@ -335,16 +348,21 @@ _MOST_ALSO = 2
 _MOST_STILL = 1
 
 
-def preview_rules(
-    engine: PermissionEngine, judged: JudgedCall, cwd: str, *, can_keep: bool
-) -> tuple[Reach | None, Reach | None]:
-    """Describe what the exact and the wider rules of a call cover; None for missing ones.
+def offer_rules(
+    engine: PermissionEngine,
+    judged: JudgedCall,
+    cwd: str,
+    offered: Sequence[Sequence[str]],
+    *,
+    can_keep: bool,
+) -> tuple[RuleOffer, ...]:
+    """Describe what each of these sets of rules covers, the narrowest first.
 
     Tries them on earlier calls of the session. `can_keep`: they may go into the settings, too.
     """
-    grant = [parse_rule(text, "allow") for text in judged.decision.grant]
-    wider = [parse_rule(text, "allow") for text in judged.decision.wider]
-    earlier = list(_earlier_calls(engine, judged, cwd, (*grant, *wider)))
+    parsed = [[parse_rule(text, "allow") for text in rules] for rules in offered]
+    every = [rule for rules in parsed for rule in rules]
+    earlier = list(_earlier_calls(engine, judged, cwd, every))
 
     def allowed_by(rules: Sequence[Rule]) -> tuple[list[str], list[str]]:
         """Return the earlier calls that the rules would allow, and those that still ask."""
@@ -362,17 +380,37 @@ def preview_rules(
                 still += [_call_text(claims, cwd)] if is_clear else []
         return also, still
 
-    exact_also, exact_still = allowed_by(grant)
-    wide_also, wide_still = allowed_by(wider)
+    tried = [allowed_by(rules) for rules in parsed]
+    offers: list[RuleOffer] = []
+    for at, (texts, rules, (also, still)) in enumerate(zip(offered, parsed, tried, strict=True)):
+        is_exact = tuple(texts) == judged.decision.grant
+        if is_exact and len(offered) > 1:
+            # Other commands are mentioned only if they are similar to this one.
+            similar = {call for more, _ in tried[at + 1 :] for call in more}
+            still = [call for call in still if call in similar]
+        words = _exactly(rules) + _times_asked(engine, judged) if is_exact else ""
+        words = words or ", ".join(_wide(rule, cwd) for rule in rules)
+        offers.append(RuleOffer(tuple(texts), _reach(words, also, still)))
+    return tuple(offers)
+
+
+def _try_rules(
+    engine: PermissionEngine, judged: JudgedCall, cwd: str, texts: Sequence[str], *, can_keep: bool
+) -> RuleOffer:
+    """Return the offer for rules that the user wrote; see `TryRules`."""
+    rules = [parse_rule(text, "allow") for text in texts]
+    if not rules:
+        raise UsageError("There is no rule.", hint="Write one as `execute:make test *`.")
+    spelled = [str(rule) for rule in rules]
+    call = engine.simulate(judged.claims, cwd, tool=judged.call.name)
+    if call is None or call((*engine.grants, *rules), ()) != "allow":
+        raise UsageError("This rule doesn't cover the call itself.")
+    return offer_rules(engine, judged, cwd, [spelled], can_keep=can_keep)[0]
+
+
+def _times_asked(engine: PermissionEngine, judged: JudgedCall) -> str:
     times = sum(past.tried == judged.claims for past in engine.history)
-    before = f", asked about {'once' if times == 1 else f'{times} times'} before" if times else ""
-    # Other commands are mentioned only if they are similar to this one.
-    alike_still = [call for call in exact_still if call in wide_also]
-    wide = ", ".join(_wide(rule, cwd) for rule in wider)
-    return (
-        _reach(_exactly(grant) + before, exact_also, alike_still) if grant else None,
-        _reach(wide, wide_also, wide_still) if wider else None,
-    )
+    return f", asked about {'once' if times == 1 else f'{times} times'} before" if times else ""
 
 
 def _reach(words: str, also: Sequence[str], still: Sequence[str]) -> Reach:
@@ -438,7 +476,7 @@ def _near(path: str, cwd: str) -> str:
 _EXACTLY = {
     "execute": ("this exact command only", "these {} exact commands only"),
     "edit": ("any change to this file", "any change to these {} files"),
-    "read": ("reading this file", "reading these {} files"),
+    "read": ("reading this path", "reading these {} paths"),
     "network": ("any request to this host", "any request to these {} hosts"),
     "mcp": ("this tool with any arguments", "these {} tools with any arguments"),
     "plugin": ("this tool with any arguments", "these {} tools with any arguments"),
@@ -456,9 +494,17 @@ def _exactly(rules: Sequence[Rule]) -> str:
 
 def _wide(rule: Rule, cwd: str) -> str:
     if rule.op == "execute" and rule.pattern.endswith(" *"):
-        return f"`{rule.pattern[:-2]}` with any arguments"
+        kind = (
+            "other options, but no other target" if names_target(rule.pattern) else "any arguments"
+        )
+        return f"`{rule.pattern[:-2]}` with {kind}"
+    if rule.op == "read" and rule.pattern.endswith("/**"):
+        return f"reading everything below {_near(rule.pattern[:-3], cwd)}, except secrets"
     if rule.op == "edit" and rule.pattern.endswith("/**"):
         folder = _near(rule.pattern[:-3], cwd)
         where = "this folder" if folder == "." else folder
         return f"any change below {where}, except to protected names"
-    return f"exactly `{rule.pattern}`"
+    has_wildcard = "*" in rule.pattern or "?" in rule.pattern
+    return (
+        f"everything that `{rule.pattern}` matches" if has_wildcard else f"exactly `{rule.pattern}`"
+    )

@@ -14,13 +14,13 @@ from dirge_py.permission.patterns import (
     WordPattern,
     command_pattern,
     could_match,
-    escapes,
     match_command,
     match_path,
     name_pattern,
     path_pattern,
     quoted_path,
 )
+from dirge_py.permission.prefix_rules import covers
 from dirge_py.types.errors import DirgeError, UsageError
 from dirge_py.types.tools import Operation
 
@@ -123,9 +123,7 @@ def permits(rule: Rule, fact: Fact, anchors: Anchors) -> bool:
     if isinstance(fact, CommandFact):
         # A command that is not plain has no words, so no rule can allow it. Words that run other
         # programs have to be spelled out, except for a rule that covers every command.
-        pattern, texts = command_pattern(rule.pattern), [word.text for word in fact.words]
-        spelled = {} if pattern[0].is_rest else {one.at: one.name for one in escapes(texts)}
-        return bool(texts) and match_command(pattern, fact.words, is_strict=True, spelled=spelled)
+        return bool(fact.words) and covers(command_pattern(rule.pattern), fact.words)
     if isinstance(fact, PathFact):
         return _covers_path(rule.pattern, [fact.place.real], anchors, is_strict=True)
     return name_pattern(rule.pattern).fullmatch(fact.resource.lower().rstrip(".")) is not None

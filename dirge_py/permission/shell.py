@@ -123,7 +123,7 @@ class _Walk:
         self._folders.enter(part.joint)
         if self._altered_by:
             reason = f"it runs after `{self._altered_by}`, which can change what it means"
-            yield replace(self._command_fact(part, reason), words=(), is_grantable=False)
+            yield replace(self._command_fact(part, reason), words=(), once_only=reason)
             self._notice_changes(part)
             return
         reads: tuple[PathFact, ...] = ()
@@ -185,12 +185,6 @@ class _Walk:
         stored = files_in_git_objects(scan.commands, self._reals())
         words = [*_words_from(0, scan.commands), *redirected, *stored]
         places = self._mentioned(words) if refusal else ()
-        is_grantable = (
-            not self._folders.is_moved
-            and not any(word.has_glob for word in part.words)
-            and not any(map(runs_inline_code, scan.commands))
-            and all(place.inside and not place.protected for place in places)
-        )
         touched: tuple[ResolvedPath, ...] = ()
         if refusal:
             arguments = [*_words_from(1, scan.commands), *redirected]
@@ -218,10 +212,23 @@ class _Walk:
             is_build=is_build(part.argv),
             is_moved=self._folders.is_moved,
             changes_git=bool(refusal) and any(map(_changes_git, scan.commands)),
-            is_grantable=is_grantable,
+            once_only=self._why_once_only(scan.commands, places),
             reads=(*places, *kept),
             touches=touched,
         )
+
+    def _why_once_only(
+        self, commands: Sequence[Sequence[str]], places: Iterable[ResolvedPath]
+    ) -> str:
+        """Return why no rule may allow this part again, or ""."""
+        if self._folders.is_moved:
+            return "it runs in another folder, where the same words run other files"
+        if any(map(runs_inline_code, commands)):
+            return "it runs code that is written in the command"
+        outside = next((place.asked for place in places if not place.inside), "")
+        if outside:
+            return f"it names {outside}, outside of the workspace"
+        return next((place.protected for place in places if place.protected), "")
 
     def _kept(self, part: Part, search: RecursiveRead | None) -> Iterator[PathFact]:
         """Yield the files that a search through folders would read although reading them asks."""

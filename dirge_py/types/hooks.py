@@ -126,6 +126,8 @@ class EditArgs:
 
     args: Mapping[str, Any]
     """The new arguments, in place of the model's."""
+    note: str = ""
+    """What the model reads about it, in front of the result."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,8 @@
 """Questions that dirge asks the user, and the Protocols of the parts that answer them."""
 
-from collections.abc import Sequence
-from typing import Literal, Protocol, runtime_checkable
+from collections.abc import Callable, Sequence
+from dataclasses import field
+from typing import Literal, Protocol, TypeAlias, runtime_checkable
 
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.types.tools import FileChange, Preview
@@ -37,6 +38,21 @@ class Reach:
     """Calls of the same kind that dirge would still ask about, newest first."""
 
 
+@dataclass(frozen=True, slots=True)
+class RuleOffer:
+    """Rules that an answer may store, and what they would allow."""
+
+    rules: tuple[str, ...]
+    """The rules (`op:pattern`), exactly as they are stored."""
+    reach: Reach | None = None
+    """What they would allow; None: unknown."""
+
+
+TryRules: TypeAlias = Callable[[Sequence[str]], RuleOffer]
+"""Returns the offer for rules that the user wrote. Raises DirgeError if one is not valid, or if
+together they don't cover the call."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PermissionRequest:
     """A tool call that needs the user's permission."""
@@ -47,17 +63,16 @@ class PermissionRequest:
     """The name of the tool."""
     claims: tuple[AskedClaim, ...]
     """What the call would do."""
-    grant: tuple[str, ...] = ()
-    """The rules (`op:pattern`) that "allow for this session" stores, exactly as stored; empty when
-    the request can be granted only once."""
-    wider: tuple[str, ...] = ()
-    """Rules that match more than this call (`execute:git push *`); empty if none make sense."""
-    grant_reach: Reach | None = None
-    """What else the rules of `grant` would allow."""
-    wider_reach: Reach | None = None
-    """What else the rules of `wider` would allow."""
+    offers: tuple[RuleOffer, ...] = ()
+    """The rules that "allow for this session" may store, the narrowest first; empty when the call
+    can be allowed only once."""
+    no_wider: str = ""
+    """Why there are no offers, or no wider one than the first; "" if there are several."""
+    try_rules: TryRules | None = field(default=None, compare=False, repr=False)
+    """Checks rules that the user wrote instead; None if no rule can be stored."""
     alike: int = 0
-    """How many calls that `wider` matches were allowed one by one, if enough for a hint; else 0."""
+    """How many calls that the second offer covers were allowed one by one, if enough for a hint;
+    else 0."""
     can_keep: bool = False
     """Whether the rules may also be written to the user's settings."""
     suggestion: str = ""
@@ -66,6 +81,8 @@ class PermissionRequest:
     """The objection of an earlier check; empty if there is none."""
     preview: Preview | None = None
     """What to show besides the question; None if there is nothing."""
+    command: str = ""
+    """The command line that the call would run, if an answer may replace it; else ""."""
     cwd: str = ""
     """The folder the call would run in."""
 
@@ -78,10 +95,12 @@ class PermissionAnswer:
     """Allow the call, deny it, defer it, or abort the run."""
     remember: Literal["once", "session", "always"] = "once"
     """How long `allow` holds: for this call, for the session, or always."""
-    is_wide: bool = False
-    """Whether the request's `wider` rules are stored instead of those of `grant`."""
+    rules: tuple[str, ...] = ()
+    """The rules to store if `remember` isn't "once"; empty: those of the first offer."""
     comment: str = ""
     """With `deny`: a message for the model."""
+    command: str = ""
+    """With `allow` of a request with a `command`: what to run instead, which is judged anew."""
     changes: tuple[FileChange, ...] | None = None
     """The preview's changes as the user edited them, one per edited file; None: all as shown."""
 

@@ -9,13 +9,14 @@ import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal, TypeAlias
-
 from dirge_py.lib.nearest import nearest
 from dirge_py.types.extensions import KeyBinding
+from typing import Literal, TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
     from dirge_py.config.schema import Config
+
+
 
 
 _SAME = {
@@ -200,11 +201,14 @@ DEFAULTS: tuple[Key, ...] = (
     *_unlisted("picker", rename="ctrl+r", delete="ctrl+d", all_projects="ctrl+a"),
     Key("dialog", "choose", ("enter",), "in a question: confirm what is selected"),
     Key("dialog", "once", ("y", "1"), "in a question: select allow once; Enter confirms"),
+    Key("dialog", "all", ("A",), "in a question: select allow all listed calls once"),
     Key("dialog", "session", ("a", "2"), "in a question: select allow for this session"),
     Key("dialog", "always", ("p", "4"), "in a question: select allow always, in your settings"),
     Key("dialog", "deny", ("n", "3", "escape"), "in a question: select deny; Esc denies at once"),
     Key("dialog", "comment", ("c",), "in a question: select deny with a comment"),
     Key("dialog", "wider", ("tab",), "in a question: a wider rule, or the exact one"),
+    Key("dialog", "edit_rule", ("r",), "in a question: select changing the rule"),
+    Key("dialog", "edit_command", ("e",), "in a question: select changing the command"),
     Key("dialog", "choose_hunks", ("h",), "in a question: select taking a change hunk by hunk"),
     Key("dialog", "deny_and_stop", ("ctrl+c",), "in a question: deny and interrupt"),
     Key("dialog", "previous_question", ("left",), "of several questions: the one before"),

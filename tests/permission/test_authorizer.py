@@ -12,9 +12,9 @@ from dirge_py.permission.questions import JudgeVerdict, model_judge
 from dirge_py.processes.programs import USUAL_PATH, search_path
 from dirge_py.processes.sandbox.profile import LaunchSpec
 from dirge_py.types.abort import AbortSignal
-from dirge_py.types.errors import ConfigError
+from dirge_py.types.errors import ConfigError, UsageError
 from dirge_py.types.events import PermissionAnswered, PermissionAsked, SystemNotice
-from dirge_py.types.hooks import CallDecision, Defer
+from dirge_py.types.hooks import CallDecision, Defer, EditArgs
 from dirge_py.types.questions import PermissionAnswer, PermissionRequest
 from dirge_py.types.tools import ToolCall
 from tests.permission.conftest import Project, allow, ask, deny
@@ -151,7 +151,8 @@ async def test_repeated_commands_and_edits_of_same_file_are_not_asked_together(
 
 async def test_denial_in_batch_beats_grant_from_another_answer_in_batch(project: Project) -> None:
     driver = AuthorizerDriver(project)
-    wide = PermissionAnswer(effect="allow", remember="session", is_wide=True)
+    wider = ("execute:git push *",)
+    wide = PermissionAnswer(effect="allow", remember="session", rules=wider)
     driver.user.answer = lambda request: wide if request.call_id == "call1" else NO
     calls = [driver.bash("git push origin a"), driver.bash("git push origin b")]
     info = driver.info(calls)
@@ -212,16 +213,19 @@ async def test_grant_stores_exactly_the_rules_shown(
     project: Project, command: str, is_wide: bool, granted: list[str]
 ) -> None:
     driver = AuthorizerDriver(project)
-    driver.user.answer = lambda request: PermissionAnswer(
-        effect="allow", remember="session", is_wide=is_wide
-    )
+
+    def answer(request: PermissionRequest) -> PermissionAnswer:
+        rules = request.offers[-1].rules if is_wide and request.offers else ()
+        return PermissionAnswer(effect="allow", remember="session", rules=rules)
+
+    driver.user.answer = answer
 
     assert await driver.allows(driver.bash(command))
 
     [request] = driver.user.questions
     assert driver.granted == [str(rule) for rule in driver.gate.grants] == granted
-    shown = request.wider if is_wide and request.wider else request.grant
-    assert granted == list(shown)
+    shown = [one.rules for one in request.offers][-1 if is_wide else 0 :][:1]
+    assert granted == [rule for rules in shown for rule in rules]
 
 
 async def test_always_answer_saves_rule_in_user_settings(project: Project, tmp_path: Path) -> None:
@@ -249,7 +253,7 @@ async def test_always_answer_saves_rule_in_user_settings(project: Project, tmp_p
 
 @pytest.mark.parametrize(
     "command",
-    ["make $(id)", "make > log", "python -c 1", "cp a .git/x", "cd src && make", "cat /etc/hosts"],
+    ["make $(id)", "make > log", "python -c 1", "cp a .git/x", "cd src && make", "cat .env"],
 )
 async def test_command_without_grantable_rule_cannot_be_allowed_always(
     project: Project, command: str
@@ -264,7 +268,8 @@ async def test_command_without_grantable_rule_cannot_be_allowed_always(
     assert await driver.allows(driver.bash(command))
 
     [request] = driver.user.questions
-    assert (request.can_keep, request.grant, request.wider, kept) == (False, (), (), [])
+    assert (request.can_keep, request.offers, kept) == (False, (), [])
+    assert request.no_wider
 
 
 async def test_unwritable_settings_turn_always_answer_into_grant_with_notice(
@@ -533,3 +538,59 @@ async def test_denial_text_names_user_or_reason_of_policy(
 
     assert "`make` can change things" in by_policy
     assert by_person.startswith("Permission denied: the user said no")
+
+
+def instead(command: str) -> PermissionAnswer:
+    return PermissionAnswer(effect="allow", command=command)
+
+
+async def test_changed_command_runs_in_place_of_the_models(project: Project) -> None:
+    driver = AuthorizerDriver(project, answer=instead("touch mine"))
+
+    answer = await driver.decide(driver.bash("touch theirs"))
+
+    assert isinstance(answer, EditArgs)
+    assert answer.args == {"command": "touch mine"}
+    assert answer.note.endswith("This ran instead: touch mine")
+    assert [one.command for one in driver.user.questions] == ["touch theirs"]
+    assert [past.effect for past in driver.gate.history] == ["allow"]
+
+
+@pytest.mark.parametrize("command", ["rm x", "rm -rf /", "echo x; rm x", "sh -c 'rm x'"])
+async def test_changed_command_that_a_rule_denies_does_not_run(
+    project: Project, command: str
+) -> None:
+    driver = AuthorizerDriver(project, deny("execute:rm *"), answer=instead(command))
+
+    text = await driver.run(driver.bash("touch theirs"))
+
+    assert text.startswith("Permission denied")
+
+
+async def test_changed_command_holds_even_if_a_rule_allows_the_models(project: Project) -> None:
+    driver = AuthorizerDriver(project)
+    first = PermissionAnswer(effect="allow", remember="session", rules=("execute:touch *",))
+    driver.user.answer = lambda request: first if request.call_id == "call1" else instead("touch c")
+    calls = [driver.bash("touch a"), driver.bash("touch b")]
+    info = driver.info(calls)
+
+    assert await driver.allows(calls[0], info)
+    answer = await driver.decide(calls[1], info)
+
+    assert isinstance(answer, EditArgs)
+    assert answer.args == {"command": "touch c"}
+
+
+async def test_rules_that_user_wrote_must_cover_the_call(project: Project) -> None:
+    driver = AuthorizerDriver(project)
+    await driver.decide(driver.bash("make test"))
+    [request] = driver.user.questions
+    assert request.try_rules is not None
+
+    offer = request.try_rules(["execute:make t* *"])
+
+    assert offer.rules == ("execute:make t* *",)
+    assert offer.reach is not None
+    for rules in (["execute:make other"], ["edit:**"], ["make"], [], ["execute:"], ["execute:'"]):
+        with pytest.raises(UsageError):
+            request.try_rules(rules)

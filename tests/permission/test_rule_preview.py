@@ -12,7 +12,7 @@ from tests.permission.conftest import Project, ask, deny
 from tests.support.authorizer_driver import NO, YES, AuthorizerDriver
 
 FOR_NOW = PermissionAnswer(effect="allow", remember="session")
-FOR_ALL = replace(FOR_NOW, is_wide=True)
+FOR_ALL = replace(FOR_NOW, rules=("execute:git push *",))
 
 COMMANDS = [
     "git push origin main",
@@ -33,6 +33,10 @@ async def question(driver: AuthorizerDriver, command: str) -> PermissionRequest:
     return driver.user.questions[-1]
 
 
+def reaches(request: PermissionRequest) -> list[Reach | None]:
+    return [offer.reach for offer in request.offers]
+
+
 async def test_rule_preview_matches_decisions_after_rule_is_stored(
     own_project: Project,
 ) -> None:
@@ -45,9 +49,10 @@ async def test_rule_preview_matches_decisions_after_rule_is_stored(
         shown = 0
         for request in driver.user.questions:
             now = await question(driver, request.claims[0].resource)
-            for rules, reach in ((now.grant, now.grant_reach), (now.wider, now.wider_reach)):
+            for offer in now.offers:
+                reach = offer.reach
                 gates = [own_project.gate(), own_project.gate()][: 1 + kept]
-                for rule in rules:
+                for rule in offer.rules:
                     gates[0].add_grant(rule)
                     if kept:
                         gates[1].add_rule(rule, "settings")
@@ -71,12 +76,14 @@ async def test_wider_rule_preview_names_covered_calls_and_one_not_covered(
 
     request = await question(driver, "git push d")
 
-    assert request.wider_reach == Reach(
-        words="`git push` with any arguments",
-        also=("git push c", "git push b"),
-        still=("git fetch",),
-    )
-    assert request.grant_reach == Reach(words="this exact command only", still=("git push c",))
+    assert reaches(request) == [
+        Reach(words="this exact command only", still=("git push c",)),
+        Reach(
+            words="`git push` with any arguments",
+            also=("git push c", "git push b"),
+            still=("git fetch",),
+        ),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -87,8 +94,8 @@ async def test_wider_rule_preview_names_covered_calls_and_one_not_covered(
             {"command": "touch a; make"},
             "these 2 exact commands only and any change to this file",
             (
-                "exactly `touch a`, any change below this folder, except to protected names, "
-                "exactly `make`"
+                "`touch` with any arguments, any change below this folder, except to protected "
+                "names, exactly `make`"
             ),
         ),
         (
@@ -114,8 +121,7 @@ async def test_rule_preview_without_earlier_calls_is_general(
 
     [request] = driver.user.questions
 
-    assert request.grant_reach == Reach(words=exact)
-    assert request.wider_reach == Reach(words=wide)
+    assert reaches(request) == [Reach(words=exact), Reach(words=wide)]
 
 
 async def test_rule_preview_counts_earlier_prompts_of_same_command(own_project: Project) -> None:
@@ -125,8 +131,8 @@ async def test_rule_preview_counts_earlier_prompts_of_same_command(own_project: 
 
     request = await question(driver, "make")
 
-    assert request.grant_reach == Reach(words="this exact command only, asked about 2 times before")
-    assert (await question(driver, "git push $(x)")).grant_reach is None
+    assert reaches(request) == [Reach(words="this exact command only, asked about 2 times before")]
+    assert (await question(driver, "git push $(x)")).offers == ()
 
 
 async def test_rule_preview_leaves_out_calls_decided_by_other_rules(own_project: Project) -> None:
@@ -135,7 +141,7 @@ async def test_rule_preview_leaves_out_calls_decided_by_other_rules(own_project:
         await driver.decide(driver.bash(command))
     driver.gate.add_rule("execute:git push a", "settings")
 
-    reach = (await question(driver, "git push d")).wider_reach
+    reach = (await question(driver, "git push d")).offers[1].reach
 
     assert reach is not None
     assert reach.also == ("git push b",)
@@ -148,7 +154,7 @@ async def test_preview_of_rule_overruled_by_project_has_no_examples(
     driver.gate._policy = replace(driver.gate._policy, project_rules=(ask("execute:git push *"),))
     await driver.decide(driver.bash("git push a"))
 
-    reach = (await question(driver, "git push b")).wider_reach
+    reach = (await question(driver, "git push b")).offers[1].reach
 
     assert reach is not None
     assert (reach.also, reach.still) == ((), ())
@@ -191,7 +197,8 @@ async def test_rule_preview_after_resume_uses_stored_calls_without_secrets(
     again.gate.history.restore([*json.loads(json.dumps(stored)), broken])
     request = await question(again, "git push c")
 
-    assert request.wider_reach is not None
-    assert request.wider_reach.also == ("git push b", "git push a")
+    reach = request.offers[1].reach
+    assert reach is not None
+    assert reach.also == ("git push b", "git push a")
     assert request.alike == 3
     assert isinstance(again.gate.history, DecisionLog)

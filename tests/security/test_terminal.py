@@ -27,6 +27,7 @@ from dirge_py.types.questions import (
     PermissionRequest,
     Question,
     QuestionOption,
+    RuleOffer,
     TrustOffer,
 )
 from dirge_py.types.tools import FileChange, Preview, text_result
@@ -194,8 +195,7 @@ def request(text: str) -> PermissionRequest:
         call_id="c",
         tool_name=text,
         claims=(claim,),
-        grant=(text,),
-        wider=(text,),
+        offers=(RuleOffer((text,)), RuleOffer((text,))),
         warning=text,
         cwd=text,
         preview=Preview(kind="diff", text=text, path=text, changes=(change,)),

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from textual.drivers.headless_driver import HeadlessDriver
 
-from dirge_py.types.questions import AskedClaim, PermissionAnswer, PermissionRequest
+from dirge_py.types.questions import AskedClaim, PermissionAnswer, PermissionRequest, RuleOffer
 from dirge_py.types.tools import FileChange, Preview
 from dirge_py.ui.panels.hunk_view import ChangeSelection, HunkView, paint_files
 from tests.support.app_driver import AppDriver, running_app
@@ -31,7 +31,7 @@ def request(*changes: FileChange) -> PermissionRequest:
         claims=(
             AskedClaim(op="edit", resource="/p", effect="ask", policy="default", reason="asks"),
         ),
-        grant=("edit:/p/*",),
+        offers=(RuleOffer(("edit:/p/*",)),),
         preview=Preview(kind="diff", text="shortened", path="/p/x.py", changes=changes),
     )
 

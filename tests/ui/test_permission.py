@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from textual import events
 
-from dirge_py.types.questions import AskedClaim, PermissionAnswer, PermissionRequest
+from dirge_py.types.questions import AskedClaim, PermissionAnswer, PermissionRequest, RuleOffer
 from dirge_py.types.tools import Preview
 from dirge_py.ui.panels.permission import paint_request
 from dirge_py.ui.theme.styles import load_theme, styles_for
@@ -25,7 +25,7 @@ def request(command: str = "git push", grant: tuple[str, ...] = ("execute:git pu
         call_id="c1",
         tool_name="bash",
         claims=(claim(command, "not on the list"),),
-        grant=grant,
+        offers=(RuleOffer(grant),) if grant else (),
         preview=Preview(kind="command", text=command),
         cwd="/tmp/project",
     )

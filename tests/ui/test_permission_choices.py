@@ -6,7 +6,7 @@ import pytest
 from rich.cells import cell_len
 
 from dirge_py.providers.scripted import Reply
-from dirge_py.types.questions import PermissionAnswer, Reach
+from dirge_py.types.questions import PermissionAnswer, Reach, RuleOffer
 from dirge_py.types.tools import Preview
 from dirge_py.ui.panels.dialog import fit_hints, paint_key_hints
 from tests.support.app_driver import AppDriver, running_app
@@ -158,12 +158,19 @@ async def test_tool_calls_of_one_message_are_asked_together(project: ScriptedPro
 # -- stored rules
 
 
+WIDER = ("execute:git push *",)
+
+
+def offers(wider: tuple[str, ...]) -> tuple[RuleOffer, ...]:
+    return RuleOffer(("execute:git push",)), RuleOffer(wider)
+
+
 KEYS = [
     (["a", "enter"], PermissionAnswer(effect="allow", remember="session")),
     (["p", "enter"], PermissionAnswer(effect="allow", remember="always")),
     (["4", "enter"], PermissionAnswer(effect="allow", remember="always")),
-    (["tab", "a", "enter"], PermissionAnswer(effect="allow", remember="session", is_wide=True)),
-    (["tab", "p", "enter"], PermissionAnswer(effect="allow", remember="always", is_wide=True)),
+    (["tab", "a", "enter"], PermissionAnswer(effect="allow", remember="session", rules=WIDER)),
+    (["tab", "p", "enter"], PermissionAnswer(effect="allow", remember="always", rules=WIDER)),
     (["tab", "tab", "p", "enter"], PermissionAnswer(effect="allow", remember="always")),
     (["tab", "y", "enter"], ALLOWED),
     (["down", "down", "down", "enter"], PermissionAnswer(effect="allow", remember="always")),
@@ -172,7 +179,7 @@ KEYS = [
 
 
 async def test_each_key_sequence_stores_chosen_rule(project: ScriptedProject):
-    keeping = replace(request(), wider=("execute:git push *",), can_keep=True)
+    keeping = replace(request(), offers=offers(WIDER), can_keep=True)
     async with running_app(project) as driver:
         for keys, answer in KEYS:
             question = driver.ask(keeping)
@@ -184,7 +191,7 @@ async def test_each_key_sequence_stores_chosen_rule(project: ScriptedProject):
 
 async def test_shown_rule_is_rule_that_would_be_stored(project: ScriptedProject):
     async with running_app(project) as driver:
-        driver.ask(replace(request(), wider=("execute:git *",), can_keep=True))
+        driver.ask(replace(request(), offers=offers(("execute:git *",)), can_keep=True))
         await driver.asked()
         assert "a Allow for this session: execute:git push\n" in question_text(driver)
         assert "p Allow always, in your settings: execute:git push\n" in question_text(driver)
@@ -198,10 +205,12 @@ async def test_shown_rule_is_rule_that_would_be_stored(project: ScriptedProject)
 async def test_reach_of_shown_rule_is_explained_below_choices(project: ScriptedProject):
     asked = replace(
         request(),
-        wider=("execute:git push *",),
-        grant_reach=Reach(words="only exactly this"),
-        wider_reach=Reach(
-            words="any push", also=("git push a\x1b[2J", "x" * 99), still=("git pull",)
+        offers=(
+            RuleOffer(("execute:git push",), Reach(words="only exactly this")),
+            RuleOffer(
+                WIDER,
+                Reach(words="any push", also=("git push a\x1b[2J", "x" * 99), still=("git pull",)),
+            ),
         ),
         alike=3,
     )
@@ -211,7 +220,7 @@ async def test_reach_of_shown_rule_is_explained_below_choices(project: ScriptedP
         assert (
             "   This rule covers: only exactly this\n"
             "   3 similar ones were allowed one by one; Tab: a rule for all\n"
-            "   select, then Enter · c: deny with a comment · Tab: a wider rule\n"
+            "   select, then Enter · c: deny with a comment"
         ) in question_text(driver)
         assert "  y Allow once" in question_text(driver)
         await driver.pilot.press("tab")
@@ -249,7 +258,7 @@ async def test_wider_rule_too_long_for_line_must_be_scrolled_before_approval(
 ):
     wide = "execute:" + " ".join(f"word{n}" for n in range(400)) + " END"
     async with running_app(project) as driver:
-        question = driver.ask(replace(request(), wider=(wide,)))
+        question = driver.ask(replace(request(), offers=offers((wide,))))
         await driver.asked()
         await driver.pilot.press("tab")
         await driver.until(lambda: driver.dialog and not driver.dialog.may_approve)
@@ -260,7 +269,7 @@ async def test_wider_rule_too_long_for_line_must_be_scrolled_before_approval(
         assert "END" in driver.screen
         await driver.pilot.press("a", "enter")
         assert await question == [
-            PermissionAnswer(effect="allow", remember="session", is_wide=True)
+            PermissionAnswer(effect="allow", remember="session", rules=(wide,))
         ]
 
 
@@ -291,3 +300,97 @@ async def test_long_diff_line_is_shown_in_full(project: ScriptedProject):
         await driver.pilot.press("end")
         await driver.asked()
         assert "xEND" in driver.screen
+
+
+# -- changing the rule or the command, and answering all
+
+
+async def test_rule_written_by_user_is_checked_and_stored(project: ScriptedProject):
+    project.model.will_call("bash", command="touch made").will_say("done")
+    async with running_app(project) as driver:
+        await driver.send("make it")
+        await driver.asked()
+        await driver.pilot.press("r", "enter")
+        await driver.until(lambda: "Enter: use this rule" in question_text(driver))
+        await driver.pilot.press(*["backspace"] * 4, "x")
+        await driver.until(lambda: "doesn't cover the call itself" in question_text(driver))
+        await driver.pilot.press("enter")
+        assert driver.dialog is not None
+        await driver.pilot.press("backspace", "asterisk", "enter")
+        await driver.until(lambda: "a Allow for this session: execute:touch *" in driver.screen)
+        await driver.asked()
+        await driver.pilot.press("a", "enter")
+        await driver.idle()
+        assert "Allowed for this session: `execute:touch *`" in driver.screen
+        assert (project.folder / "made").exists()
+
+
+async def test_command_changed_in_question_runs_in_place_of_the_models(project: ScriptedProject):
+    project.model.will_call("bash", command="touch made").will_say("done")
+    async with running_app(project) as driver:
+        await driver.send("make it")
+        await driver.asked()
+        await driver.pilot.press("e", "enter")
+        await driver.until(lambda: "Enter: run this instead" in question_text(driver))
+        await driver.pilot.press("2", "enter")
+        await driver.idle()
+        assert [path.name for path in project.folder.iterdir()] == ["made2"]
+        assert "You changed the command. Running: touch made2" in driver.screen
+
+
+async def test_escape_leaves_a_change_of_the_command_without_an_answer(project: ScriptedProject):
+    async with running_app(project) as driver:
+        question = driver.ask(replace(request(), command="git push"))
+        await driver.asked()
+        await driver.pilot.press("e", "enter", "x", "escape")
+        await driver.until(lambda: driver.dialog and not driver.dialog.is_writing)
+        assert not question.done()
+
+
+async def test_one_key_allows_all_listed_calls(project: ScriptedProject):
+    calls = [("bash", {"command": f"touch {name}"}) for name in ("one", "two", "three")]
+    project.model.will_call_all(*calls).will_say("done")
+    async with running_app(project) as driver:
+        await driver.send("make them")
+        await driver.asked()
+        assert "A Allow all listed calls once (3)" in question_text(driver)
+        await driver.pilot.press("A", "enter")
+        await driver.idle()
+        assert sorted(path.name for path in project.folder.iterdir()) == ["one", "three", "two"]
+
+
+async def test_calls_that_are_not_shown_in_full_cannot_be_allowed_together(
+    project: ScriptedProject,
+):
+    long = replace(request("git push " + "x" * 300), command="git push " + "x" * 300)
+    async with running_app(project) as driver:
+        question = driver.ask(request(), long)
+        await driver.asked()
+        await driver.pilot.press("A")
+        await driver.until(lambda: driver.app.composer.text == "A")
+        driver.app.composer.put("")
+        await driver.until(lambda: driver.dialog and driver.dialog.has_keyboard)
+        await driver.pilot.press("right")
+        await driver.until(lambda: "2 of 2" in question_text(driver))
+        await driver.asked()
+        await driver.pilot.press("A", "enter")
+        assert await question == [ALLOWED, ALLOWED]
+
+
+async def test_transcript_scrolls_and_is_searched_while_a_question_is_open(
+    project: ScriptedProject,
+):
+    project.model.will_say("\n".join(f"line {number}" for number in range(200)))
+    async with running_app(project) as driver:
+        await driver.send("count")
+        await driver.idle()
+        question = driver.ask(request())
+        await driver.asked()
+        await driver.pilot.press("pageup", "pageup")
+        await driver.until(lambda: "line 199" not in driver.screen)
+        await driver.pilot.press("ctrl+f", *"line 42")
+        await driver.until(lambda: driver.app.find_bar.is_open and "1 of 1" in driver.screen)
+        await driver.pilot.press("escape")
+        await driver.asked()
+        await driver.pilot.press("y", "enter")
+        assert await question == [ALLOWED]

@@ -16,7 +16,7 @@ from dirge_py.providers.scripted import Reply
 from dirge_py.types.errors import ProviderError
 from dirge_py.types.events import PlanPhase
 from dirge_py.types.messages import Usage
-from dirge_py.types.questions import AskedClaim, PermissionRequest
+from dirge_py.types.questions import AskedClaim, PermissionRequest, RuleOffer
 from dirge_py.types.tools import Preview
 from dirge_py.ui import session_opener
 from dirge_py.ui.options import UiSettings
@@ -41,8 +41,10 @@ PUSH = PermissionRequest(
             reason="no rule allows it",
         ),
     ),
-    grant=("execute:git push --force origin main",),
-    wider=("execute:git push *",),
+    offers=(
+        RuleOffer(("execute:git push --force origin main",)),
+        RuleOffer(("execute:git push *",)),
+    ),
     can_keep=True,
     preview=Preview(kind="command", text="git push --force origin main"),
 )

@@ -9,7 +9,13 @@ from textual.pilot import Pilot
 
 from dirge_py.providers.scripted import Reply
 from dirge_py.types.events import ToolExecutionStart, ToolExecutionUpdate
-from dirge_py.types.questions import ActingFile, AskedClaim, PermissionRequest, TrustOffer
+from dirge_py.types.questions import (
+    ActingFile,
+    AskedClaim,
+    PermissionRequest,
+    RuleOffer,
+    TrustOffer,
+)
 from dirge_py.types.tools import Preview, text_result
 from dirge_py.ui.transcript import tool_block
 from tests.support.app_driver import AppDriver
@@ -32,7 +38,7 @@ CHANGE = PermissionRequest(
             reason="changes what runs elsewhere",
         ),
     ),
-    grant=("edit:/repo/.github/x.yml",),
+    offers=(RuleOffer(("edit:/repo/.github/x.yml",)),),
     preview=Preview(
         kind="diff",
         path="/repo/.github/x.yml",
@@ -116,8 +122,10 @@ def test_several_questions_match_snapshot(snap_compare: Any, project: ScriptedPr
             CHANGE,
             tool_name="bash",
             preview=Preview(kind="command", text="git push --force"),
-            grant=("execute:git push --force",),
-            wider=("execute:git push *",),
+            offers=(
+                RuleOffer(("execute:git push --force",)),
+                RuleOffer(("execute:git push *",)),
+            ),
             can_keep=True,
             warning="overwrites what others have pushed",
         )

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVar
 from dirge_py.frontend.line.streams import AnswerInterrupted, LineWriter, PlainLines
 from dirge_py.lib.text import plural, visible, visible_code, visible_name
 from dirge_py.slash.base import Choice
+from dirge_py.types.errors import DirgeError
 from dirge_py.types.questions import (
     PermissionAnswer,
     PermissionRequest,
@@ -28,38 +29,49 @@ LineSource: TypeAlias = "PlainLines | TerminalLines"
 _TRAILING = re.compile(r"[ \t]+(?=\n|\Z)")
 """Invisible blanks at the end of a line; after a backslash they are part of a name."""
 _NO_WORDS = re.compile(r"(?:n|no|deny)(?:[ :,]+(?P<comment>\S.*))?", re.IGNORECASE | re.DOTALL)
-_ANSWER_WORDS: dict[str, Literal["once", "session", "always", "wider"]] = {
+Step: TypeAlias = Literal["wider", "rule", "command", "all"]
+"""An answer after which something else is asked, or that answers the other questions, too."""
+_ANSWER_WORDS: dict[str, Literal["once", "session", "always"] | Step] = {
     "y": "once",
     "yes": "once",
     "a": "session",
     "always": "always",
     "w": "wider",
+    "r": "rule",
+    "e": "command",
+    "all": "all",
 }
 GUARD_S = 0.4
 """An answer that comes sooner was typed before the question could be read."""
 _MOST_LISTED = 30
 _HASH_SHOWN = 12
 Answer = TypeVar("Answer")
-_SHOWN_AGAIN = PermissionAnswer(effect="deny")
-"""Stands for no answer: the user asked to see the question with other rules."""
 
 
 class PermissionPrompt:
-    """A permission question for one request."""
+    """A permission question for one request; `others` are asked after it."""
 
-    def __init__(self, request: PermissionRequest) -> None:
+    def __init__(
+        self, request: PermissionRequest, others: Sequence[PermissionRequest] = ()
+    ) -> None:
         self.request = request
-        self.is_wide = not request.grant and bool(request.wider)
-        """Whether an answer stores the wider rules instead of the exact ones."""
+        self.others = others
+        self.offers = list(request.offers)
+        """The rules that may be stored; the user's own come last."""
+        self.at = 0
+        """Which of the offers "for this session" and "always" store."""
 
     @property
     def rules(self) -> Sequence[str]:
         """The rules that "for this session" and "always" store."""
-        return self.request.wider if self.is_wide else self.request.grant
+        return self.offers[self.at].rules if self.offers else ()
 
-    @property
-    def has_two_widths(self) -> bool:
-        return bool(self.request.grant and self.request.wider)
+    def use_own_rules(self, text: str) -> None:
+        """Offer the rules in a line. Raises DirgeError if they can't be stored for this call."""
+        if self.request.try_rules is not None:
+            offer = self.request.try_rules([text.strip()])
+            self.offers = [*self.request.offers, offer]
+            self.at = len(self.offers) - 1
 
     def lines(self, place: str = "") -> Iterator[str]:
         """The question. Nothing is cut, and invisible characters are spelled out."""
@@ -73,42 +85,63 @@ class PermissionPrompt:
         if request.preview is not None:
             yield from _preview_lines(request.preview)
         yield from _reason_lines(request)
+        for other in self.others:
+            yield f"Asked next: allow {visible_name(other.tool_name)}?"
+            if other.preview is not None:
+                yield from _preview_lines(other.preview)
+            yield from _reason_lines(other)
         yield from self.choices()
 
     def choices(self) -> Iterator[str]:
         """The possible answers, and the rules that they would store."""
         yield "y: allow once"
-        if self.rules:
+        if self.others:
+            yield f"all: allow all {len(self.others) + 1} calls once"
+        if self.offers:
             rules = ", ".join(visible_name(rule) for rule in self.rules)
             yield f"a: allow for this session, storing {rules}"
             if self.request.can_keep:
                 yield f"always: allow always, storing the same in your settings: {rules}"
-            reach = self.request.wider_reach if self.is_wide else self.request.grant_reach
-            if reach is not None:
+            if reach := self.offers[self.at].reach:
                 yield f"   this rule covers: {visible_name(reach.words)}"
                 if reach.also:
                     yield f"   also, of this session: {'; '.join(map(visible_name, reach.also))}"
                 if reach.still:
                     yield f"   but not: {'; '.join(map(visible_name, reach.still))}"
-        if self.has_two_widths:
-            yield f"w: {'the exact rule' if self.is_wide else 'a wider rule'} instead"
+        if self.request.no_wider and self.at == 0:
+            what = "no wider rule" if self.offers else "can be allowed only once"
+            yield f"   {what}: {visible(self.request.no_wider)}"
+        if len(self.offers) > 1:
+            is_last = self.at + 1 == len(self.offers)
+            yield f"w: {'the exact rule' if is_last else 'a wider rule'} instead"
+        if self.offers:
+            yield "r: write the rule yourself"
+        if self.request.command:
+            yield "e: write the command to run instead"
         yield "n: deny; words after it tell the model why"
 
-    def read(self, line: str) -> PermissionAnswer | Literal["wider"] | None:
+    def read(self, line: str) -> PermissionAnswer | Step | None:
         """Return the answer in a line, or None. Only a single word allows, never a sentence."""
         words = line.strip()
         if found := _NO_WORDS.fullmatch(words):
             return PermissionAnswer(effect="deny", comment=(found["comment"] or "").strip())
+        rules = tuple(self.rules) if self.at else ()
         match _ANSWER_WORDS.get(words.lower()):
             case "once":
                 return PermissionAnswer(effect="allow")
-            case "session" if self.rules:
-                return PermissionAnswer(effect="allow", remember="session", is_wide=self.is_wide)
-            case "always" if self.rules and self.request.can_keep:
-                return PermissionAnswer(effect="allow", remember="always", is_wide=self.is_wide)
-            case "wider" if self.has_two_widths:
-                self.is_wide = not self.is_wide
+            case "all" if self.others:
+                return "all"
+            case "session" if self.offers:
+                return PermissionAnswer(effect="allow", remember="session", rules=rules)
+            case "always" if self.offers and self.request.can_keep:
+                return PermissionAnswer(effect="allow", remember="always", rules=rules)
+            case "wider" if len(self.offers) > 1:
+                self.at = (self.at + 1) % len(self.offers)
                 return "wider"
+            case "rule" if self.offers:
+                return "rule"
+            case "command" if self.request.command:
+                return "command"
         return None
 
 
@@ -175,7 +208,10 @@ class LineAsker:
         async with self._turn:
             for number, request in enumerate(requests, 1):
                 place = f" {number} of {len(requests)}" if len(requests) > 1 else ""
-                answer = await self._permission(PermissionPrompt(request), place)
+                others = requests[number:]
+                answer = await self._permission(PermissionPrompt(request, others), place)
+                if answer == "all":
+                    return [*answers, *[PermissionAnswer(effect="allow")] * (len(others) + 1)]
                 if answer is None:
                     break
                 answers.append(answer)
@@ -221,17 +257,29 @@ class LineAsker:
 
             return await self._read("number or words, Enter for none: ", read, empty=True)
 
-    async def _permission(self, prompt: PermissionPrompt, place: str) -> PermissionAnswer | None:
+    async def _permission(
+        self, prompt: PermissionPrompt, place: str
+    ) -> PermissionAnswer | Literal["all"] | None:
         self._writer.line("\n".join(prompt.lines(place)))
-
-        def read(line: str) -> PermissionAnswer | None:
-            answer = prompt.read(line)
-            if answer != "wider":
+        while True:
+            answer: PermissionAnswer | Step | None = await self._read("answer: ", prompt.read)
+            if answer is None or answer == "all" or isinstance(answer, PermissionAnswer):
                 return answer
+            if answer == "rule":
+                text = await self._read("rule to store, Enter for none: ", str, empty=True)
+                self._use_own_rules(prompt, text or "")
+            elif answer == "command":
+                text = await self._read("command to run instead: ", str, empty=True)
+                if text and text.strip() != prompt.request.command:
+                    return PermissionAnswer(effect="allow", command=text.strip())
             self._writer.line("\n".join(prompt.choices()))
-            return _SHOWN_AGAIN
 
-        return await self._read("answer: ", read)
+    def _use_own_rules(self, prompt: PermissionPrompt, text: str) -> None:
+        try:
+            if text.strip():
+                prompt.use_own_rules(text)
+        except DirgeError as error:
+            self._writer.line(error.in_one_line())
 
     async def _question(self, question: Question) -> QuestionAnswer | None:
         header = f"{visible(question.header)}. " if question.header else ""
@@ -275,14 +323,14 @@ class LineAsker:
                 if is_rest and answer is not None and not is_denial:
                     # The rest of a sentence may be a word that would be an answer.
                     self._keep(line, "You were typing when the question appeared. Answer again.")
-                elif answer is not None and answer is not _SHOWN_AGAIN:
+                elif answer is not None:
                     return answer
-                elif answer is None and self._source.is_script:
+                elif self._source.is_script:
                     # Most likely a prompt: keep it, and don't allow anything.
                     self._source.put_back(line)
                     self._writer.line("No answer; denied.")
                     return None
-                elif answer is None:
+                else:
                     what = f"{visible(line.strip())!r} isn't an answer to this question."
                     self._keep(line, f"{what} It is kept as a draft.")
         except AnswerInterrupted:

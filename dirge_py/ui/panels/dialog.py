@@ -151,7 +151,10 @@ def _packed(parts: Sequence[str], width: int) -> list[str]:
 Answer = TypeVar("Answer")
 _OF_THE_PROGRAM = {("screen", "stop"), ("screen", "suspend"), ("screen", "redraw")}
 """Keys that the app handles even while a question is open."""
-_SCROLLING = {("screen", "toggle_all"), ("screen", "go_to_start"), ("screen", "go_to_end")}
+_SCROLLING = {
+    ("screen", "toggle_all"), ("screen", "find"), ("screen", "go_to_start"),
+    ("screen", "go_to_end"),
+}  # fmt: skip
 """Keys that work on the transcript while a question is open."""
 _OF_TEXT: dict[Role, Role] = {"act": "use", "confirm": "text", "none": "text"}
 """Replaced roles of printable keys, which may be text."""
@@ -295,6 +298,9 @@ class Dialog(Vertical, Generic[Answer], can_focus=True):
 
     def scroll_body(self, action: str) -> None:
         """Scroll the question, or move the choice once its end was in view."""
+        if action in ("page_up", "page_down") and self._body.max_scroll_y == 0:
+            self.post_message(ScreenAction(action))  # The question is in view: scroll the rest.
+            return
         if action not in ("line_up", "line_down"):
             self._body.scroll_page(action)
             return

@@ -4,9 +4,7 @@ Nothing is cut: the person scrolls a long call, and can approve it only after it
 Nothing is selected at first, so that Enter alone answers nothing.
 """
 
-import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Literal, Unpack
 
 from rich.cells import cell_len
@@ -14,9 +12,11 @@ from rich.style import Style
 from textual import events
 from textual.app import ComposeResult
 from textual.strip import Strip
+from textual.widgets import Input
 
-from dirge_py.lib.text import plural, visible, visible_name
-from dirge_py.types.questions import PermissionAnswer, PermissionRequest, Reach
+from dirge_py.lib.text import visible, visible_name
+from dirge_py.types.errors import DirgeError
+from dirge_py.types.questions import PermissionAnswer, PermissionRequest, Reach, RuleOffer
 from dirge_py.ui.keymap import Scope
 from dirge_py.ui.panels.dialog import (
     Dialog,
@@ -26,114 +26,22 @@ from dirge_py.ui.panels.dialog import (
     ScrollingLines,
     paint_key_hints,
 )
-from dirge_py.ui.panels.hunk_view import (
-    ChangeSelection,
-    EditFile,
-    FileSelection,
-    HunkView,
-    paint_files,
+from dirge_py.ui.panels.hunk_view import EditFile, HunkView
+from dirge_py.ui.panels.permission_request import (
+    STORING,
+    WORDS,
+    Option,
+    PermissionChoice,
+    paint_reach,
+    paint_request,
 )
 from dirge_py.ui.theme.styles import Styles
-from dirge_py.ui.transcript.diff import is_split, paint_rows, read_diff
 from dirge_py.ui.transcript.lines import Line, clip, strip, wrap
 
-_TRAILING = re.compile(r"[ \t]+(?=\n|\Z)")
-"""Blanks at the end of a line, which are shown: behind a backslash they are part of a name."""
-_SHORTEST_NAME = 24
-"""Cells for each earlier call at least."""
-
-
-def paint_request(
-    request: PermissionRequest,
-    place: str,
-    width: int,
-    styles: Styles,
-    *,
-    files: Sequence[FileSelection] = (),
-) -> list[Strip]:
-    """Paint the whole question; `files`, the changes of the preview, replace its text."""
-    tool = (visible_name(request.tool_name), styles.tool)
-    title: Line = [("Allow ", styles.text), tool, ("?", styles.text)]
-    if place:
-        title.append((f"  {place}", styles.text))
-    runs = any(claim.op == "execute" for claim in request.claims)
-    places = [f"in {visible_name(request.cwd)}"] if request.cwd and runs else []
-    if request.preview is not None and request.preview.note:
-        places.append(request.preview.note)
-    where: Line = [(f"  {', '.join(places)}", styles.dim)] if places else []
-    warning: Sequence[Strip] = ()
-    if request.warning:
-        style = styles.error + styles.strong
-        spans, mark = [(visible(request.warning), style)], ("! ", style)
-        warning = wrap(spans, width, first=[mark], rest=[("  ", styles.text)])
-    # On a narrow screen the folder comes last.
-    is_wide = strip([*title, *where]).cell_length <= width
-    return [
-        *wrap([*title, *where] if is_wide else title, width),
-        *warning,
-        *_paint_call(request, width, styles, files),
-        *_paint_reasons(request, width, styles),
-        *([] if is_wide else wrap(where, width)),
-    ]
-
-
-def paint_reach(reach: Reach, width: int, styles: Styles) -> list[Strip]:
-    """Paint which calls a rule covers; of earlier calls, their start."""
-    lines = [f"This rule covers: {visible_name(reach.words)}"]
-    if reach.also:
-        lines.append(f"  also, of this session: {_named(reach.also, width)}")
-    if reach.still:
-        lines.append(f"  but not: {_named(reach.still, width)}")
-    return wrap([("\n".join(lines), styles.dim)], width, indent=("  ", styles.text))
-
-
-def _named(calls: Sequence[str], width: int) -> str:
-    size = max(_SHORTEST_NAME, (width - len("    also, of this session: ")) // len(calls) - 3)
-    return " · ".join(clip(visible(call), size) for call in calls)
-
-
-def _paint_call(
-    request: PermissionRequest, width: int, styles: Styles, files: Sequence[FileSelection]
-) -> list[Strip]:
-    preview = request.preview
-    if preview is None:
-        return []
-    if files:
-        return paint_files(files, width, styles)
-    if preview.kind == "diff":
-        path = wrap([(visible_name(preview.path), styles.strong + styles.text)], width)
-        rows, split = read_diff(visible(preview.text)), is_split("auto", width)
-        return path + paint_rows(rows, width, styles, is_whole=True, split=split)[0]
-    shown = _TRAILING.sub(lambda blanks: f"<{plural(len(blanks[0]), 'blank')}>", preview.text)
-    return wrap([(visible(shown), styles.text)], width, indent=("│ ", styles.warning))
-
-
-def _paint_reasons(request: PermissionRequest, width: int, styles: Styles) -> list[Strip]:
-    strips: list[Strip] = []
-    preview = request.preview
-    asking = [claim for claim in request.claims if claim.effect != "allow"]
-    seen = (preview.text.strip(), preview.path) if preview is not None else ()
-    for claim in (asking if preview is not None else ()) or request.claims:
-        line: Line = []
-        if claim.resource.strip() not in seen:
-            part = claim.resource if claim.op == "execute" else f"{claim.op} {claim.resource}"
-            line += [(visible(part), styles.text), (" — ", styles.dim)]
-        line.append((visible(claim.reason), styles.dim))
-        strips += wrap(line, width, indent=("  ", styles.text))
-    return strips
-
-
-Option = Literal["once", "session", "always", "deny"]
-WORDS: dict[Option, str] = {
-    "once": "Allow once",
-    "session": "Allow for this session",
-    "always": "Allow always, in your settings",
-    "deny": "Deny",
-}
-
-_STORING: Sequence[Option] = ("session", "always")
 _DETOURS = {
     "comment": "write a comment and deny",
+    "edit_rule": "change the rule",
+    "edit_command": "change the command",
     "choose_hunks": "choose hunks",
     "accept": "accept this hunk",
     "refuse": "refuse this hunk",
@@ -141,77 +49,23 @@ _DETOURS = {
 }
 
 
-@dataclass(slots=True)
-class PermissionChoice:
-    """The state of one request in the dialog."""
-
-    request: PermissionRequest
-    chosen: Option | None = None
-    """What Enter does; None until the person has selected something."""
-    is_wide: bool = False
-    """The wider rules would be stored."""
-    is_read: bool = False
-    """The end of the request was in view."""
-    was_shown: bool = False
-    """It was the shown request at some time."""
-    answer: PermissionAnswer | None = None
-    """The person's answer, if there is one."""
-    selection: ChangeSelection = field(init=False)
-    """The hunks of its changes, and which of them are accepted."""
-
-    def __post_init__(self) -> None:
-        self.is_wide = not self.request.grant and bool(self.request.wider)
-        preview = self.request.preview
-        self.selection = ChangeSelection(preview.changes if preview is not None else ())
-
-    @property
-    def options(self) -> Sequence[Option]:
-        storing: Sequence[Option] = _STORING if self.request.can_keep else _STORING[:1]
-        return ["once", *(storing if self.rules else ()), "deny"]
-
-    @property
-    def rules(self) -> Sequence[str]:
-        """The rules that "for this session" and "always" would store."""
-        return self.request.wider if self.is_wide else self.request.grant
-
-    @property
-    def rules_shown(self) -> str:
-        return ", ".join(visible_name(rule) for rule in self.rules)
-
-    @property
-    def reach(self) -> Reach | None:
-        """The calls those rules would allow."""
-        return self.request.wider_reach if self.is_wide else self.request.grant_reach
-
-    @property
-    def has_two_widths(self) -> bool:
-        return bool(self.request.grant and self.request.wider)
-
-    def move(self, step: int) -> None:
-        options = self.options
-        at = options.index(self.chosen) + step if self.chosen else min(step, 0)
-        self.chosen = options[at % len(options)]
-
-    def allow(self, option: Option) -> PermissionAnswer:
-        """Return the answer for this option."""
-        if option == "session" or option == "always":
-            return PermissionAnswer(effect="allow", remember=option, is_wide=self.is_wide)
-        return PermissionAnswer(effect="allow")
-
-    @property
-    def subject(self) -> str:
-        """The command, path or other resource of the call."""
-        preview = self.request.preview
-        if preview is not None and preview.kind != "diff":
-            return preview.text
-        paths = [file.path for file in self.selection.files] or [preview.path if preview else ""]
-        if paths[0]:
-            return paths[0] + (f" and {len(paths) - 1} more" if len(paths) > 1 else "")
-        return next((claim.resource for claim in self.request.claims), "")
-
-
+Writing = Literal["comment", "edit_rule", "edit_command"]
+_PLACEHOLDERS: dict[Writing, str] = {
+    "comment": "Tell the model why (Enter to deny)",
+    "edit_rule": "The rule to store, such as execute:make test *",
+    "edit_command": "The command to run instead",
+}
+_FINISHES: dict[Writing, str] = {
+    "comment": "deny with this comment",
+    "edit_rule": "use this rule",
+    "edit_command": "run this instead",
+}
+_BETWEEN_RULES = " ; "
+"""Separates rules while they are edited; no command pattern contains it."""
 _MOST_OTHERS = 5
 """Rows for the list of the other questions."""
+_LONGEST_NAMED = 40
+"""Cells of rules that a key hint names."""
 _ROWS_WITH_REACH = 9
 """Rows beside the options from which the reach of their rules is shown."""
 _NARROW = 60
@@ -232,12 +86,18 @@ class PermissionDialog(Dialog[Sequence[PermissionAnswer]]):
         edit_file: EditFile,
         **options: Unpack[DialogOptions],
     ) -> None:
-        super().__init__(placeholder="Tell the model why (Enter to deny)", **options)
+        super().__init__(placeholder=_PLACEHOLDERS["comment"], **options)
         self._all = [PermissionChoice(request) for request in requests]
         self._at = 0
         self._edit_file = edit_file
         self._detour = ""
         """What Enter does if a key of `_DETOURS` was selected instead of an answer."""
+        self._writing: Writing = "comment"
+        """What the line of text is for."""
+        self._own: RuleOffer | None = None
+        """The rules in that line, if they are valid."""
+        self._problem = ""
+        """Why they are not."""
         self._is_flat = False
         self._shows_reach = True
         self._others = ScrollingLines(self._paint_others, self._styles).add_class("others")
@@ -252,6 +112,7 @@ class PermissionDialog(Dialog[Sequence[PermissionAnswer]]):
 
     def on_mount(self) -> None:
         self._asked.was_shown = True
+        self._asked.has_others = len(self._all) > 1
         super().on_mount()
 
     def use_styles(self, styles: Styles) -> None:
@@ -303,8 +164,10 @@ class PermissionDialog(Dialog[Sequence[PermissionAnswer]]):
         for option in asked.options:
             mark = "▸ " if option == asked.chosen and self.is_open else "  "
             words = f"{name('dialog', option)} {WORDS[option]}"
-            if shows_rules and option in _STORING:
+            if shows_rules and option in STORING:
                 words += f": {asked.rules_shown}"
+            if option == "all":
+                words += f" ({len(self._open_others()) + 1})"
             lines.append(strip([(mark, self._styles.accent), (words, self._style_of(option))]))
         most = 1 if width < _NARROW else 2
         usual = self._usual_hints()
@@ -320,12 +183,20 @@ class PermissionDialog(Dialog[Sequence[PermissionAnswer]]):
 
     def _paint_rules(self, width: int) -> list[Strip]:
         asked, styles = self._asked, self._styles
-        strips = paint_reach(asked.reach, width, styles) if asked.reach else []
-        if asked.request.alike and asked.has_two_widths and not asked.is_wide:
+        indent = ("  ", styles.text)
+        if self._writes_rule and self._problem:
+            return wrap([(self._problem, styles.error)], width, indent=indent)
+        reach = self._own.reach if self._writes_rule and self._own else asked.reach
+        strips = paint_reach(reach, width, styles) if reach else []
+        if asked.request.no_wider and asked.at == 0:
+            what = "No wider rule" if asked.offers else "Can be allowed only once"
+            words = f"{what}: {visible(asked.request.no_wider)}"
+            strips += wrap([(words, styles.dim)], width, indent=indent)
+        if asked.request.alike and asked.next_rules and asked.at == 0:
             key = self._keymap.name_of("dialog", "wider")
             alike = asked.request.alike
             words = f"{alike} similar ones were allowed one by one; {key}: a rule for all"
-            strips += wrap([(words, styles.warning)], width, indent=("  ", styles.text))
+            strips += wrap([(words, styles.warning)], width, indent=indent)
         return strips
 
     def _paint_others(self, width: int) -> Sequence[Strip]:
@@ -337,8 +208,7 @@ class PermissionDialog(Dialog[Sequence[PermissionAnswer]]):
         for number in others[first : first + rows]:
             asked = self._all[number]
             mark, style = marks.get(asked.answer.effect if asked.answer else "", ("?", styles.dim))
-            tool = visible_name(asked.request.tool_name)
-            words = clip(f"{number + 1} {tool} {visible(asked.subject)}", max(1, width - 2))
+            words = clip(self._listed(number), max(1, width - 2))
             strips.append(strip([(f"{mark} ", style), (words, styles.dim)]))
         return strips
 
@@ -347,10 +217,15 @@ class PermissionDialog(Dialog[Sequence[PermissionAnswer]]):
         enter, comment = name("dialog", "choose"), name("dialog", "comment")
         words = f"{enter}: answer" if asked.chosen else f"select, then {enter}"
         hints = [(words, words), (f"{comment}: deny with a comment", f"{comment}: comment")]
-        if asked.has_two_widths:
-            width = "the exact" if asked.is_wide else "a wider"
+        if rules := asked.next_rules:
             key = name("dialog", "wider")
-            hints.append((f"{key}: {width} rule", f"{key}: {width.split()[1]}"))
+            width = "the exact" if asked.at + 1 == len(asked.offers) else "a wider"
+            words = f"store {rules}" if len(rules) <= _LONGEST_NAMED else f"{width} rule"
+            hints.append((f"{key}: {words}", f"{key}: {width.split()[1]}"))
+        if asked.offers:
+            hints.append((f"{name('dialog', 'edit_rule')}: change the rule",) * 2)
+        if asked.request.command:
+            hints.append((f"{name('dialog', 'edit_command')}: change the command",) * 2)
         if asked.selection.places:
             key = name("dialog", "choose_hunks")
             hints.append((f"{key}: choose hunks", f"{key}: hunks"))
@@ -360,6 +235,9 @@ class PermissionDialog(Dialog[Sequence[PermissionAnswer]]):
         return [*hints, *self.hints_of_typing]
 
     def _hints(self, usual: Sequence[KeyHint]) -> Sequence[KeyHint]:
+        if self.has_class("writing"):
+            enter = f"{self._keymap.name_of('dialog', 'choose')}: {_FINISHES[self._writing]}"
+            return [(enter, enter), ("Esc: back", "Esc: back")]
         if not self.is_open:
             return self.hints_of_typing
         if self._detour:
@@ -371,14 +249,15 @@ class PermissionDialog(Dialog[Sequence[PermissionAnswer]]):
         return usual
 
     def _style_of(self, option: Option) -> Style:
-        if not self.is_open or (option != "deny" and not self.may_approve):
+        may_select = self._may_approve_all if option == "all" else self.may_approve
+        if not self.is_open or (option != "deny" and not may_select):
             return self._styles.dim
         is_chosen = option == self._asked.chosen
         return self._styles.accent + self._styles.strong if is_chosen else self._styles.text
 
     def _shows_rules(self, width: int) -> bool:
         """Whether the rules fit behind the options; if not, the body shows them."""
-        storing = [len(WORDS[option]) for option in self._asked.options if option in _STORING]
+        storing = [len(WORDS[option]) for option in self._asked.options if option in STORING]
         needed = len("▸ x : ") + max(storing, default=0) + cell_len(self._asked.rules_shown)
         return not self._is_flat and needed <= width
 
@@ -405,8 +284,14 @@ class PermissionDialog(Dialog[Sequence[PermissionAnswer]]):
         match action:
             case "once" | "session" | "always":
                 return "select" if action in self._asked.options and self.may_approve else "none"
+            case "all":
+                return "select" if self._may_approve_all else "none"
             case "comment":
                 return "select"
+            case "edit_rule":
+                return "select" if self._asked.offers else "none"
+            case "edit_command":
+                return "select" if self._asked.request.command else "none"
             case "choose_hunks":
                 return "select" if self._asked.selection.places else "none"
         return super().role_of(action, is_text=is_text)
@@ -431,6 +316,9 @@ class PermissionDialog(Dialog[Sequence[PermissionAnswer]]):
             self.act(detour)
         elif chosen == "deny":
             self._settle_one(PermissionAnswer(effect="deny"))
+        elif chosen == "all":
+            if self._may_approve_all:
+                self._allow_all()
         elif chosen and chosen in self._asked.options and self.may_approve:
             self._settle_one(self._asked.allow(chosen))
 
@@ -452,11 +340,11 @@ class PermissionDialog(Dialog[Sequence[PermissionAnswer]]):
             case "previous_question" | "next_question":
                 self._turn(-1 if action == "previous_question" else 1)
             case "wider":
-                self._switch_width()
+                self._show_next_offer()
             case "choose_hunks":
                 self._choose_hunks()
-            case "comment":
-                self.start_writing()
+            case "comment" | "edit_rule" | "edit_command":
+                self._write(action)
             case "line_up" | "line_down" | "page_up" | "page_down" | "end":
                 self.scroll_body(action)
 
@@ -467,22 +355,118 @@ class PermissionDialog(Dialog[Sequence[PermissionAnswer]]):
             return
         event.stop().prevent_default()
         if action == "choose":
-            self.stop_writing()
-            self._settle_one(PermissionAnswer(effect="deny", comment=self._input.value.strip()))
+            self._finish_writing()
         elif action == "deny_and_stop":
-            self._deny_all(self._input.value.strip())
+            self._deny_all(self._input.value.strip() if self._writing == "comment" else "")
         else:
             self.stop_writing()
 
-    def _switch_width(self) -> None:
+    def _write(self, what: Writing) -> None:
+        """Let the person write a line: a comment, a rule, or another command."""
         asked = self._asked
-        if not asked.has_two_widths:
+        if what == "edit_command" and "\n" in asked.request.command:
+            self.run_worker(self._edit_long_command(), exclusive=True)
             return
-        asked.is_wide = not asked.is_wide
+        texts: dict[Writing, str] = {
+            "comment": self._input.value if self._writing == "comment" else "",
+            "edit_rule": _BETWEEN_RULES.join(asked.rules),
+            "edit_command": asked.request.command,
+        }
+        self._writing, self._own, self._problem = what, None, ""
+        self._input.placeholder = _PLACEHOLDERS[what]
+        self._input.value = texts[what]
+        self._input.cursor_position = len(self._input.value)
+        self.start_writing()
+
+    @property
+    def _writes_rule(self) -> bool:
+        return self._writing == "edit_rule" and self.has_class("writing")
+
+    def _finish_writing(self) -> None:
+        text = self._input.value.strip()
+        if self._writing == "comment":
+            self.stop_writing()
+            self._settle_one(PermissionAnswer(effect="deny", comment=text))
+        elif self._writing == "edit_rule":
+            self._try_rules()
+            if self._own is not None:
+                self._asked.use_own_rules(self._own)
+                self.stop_writing()
+            self.refit()
+        else:
+            self.stop_writing()
+            self._run_instead(text)
+
+    def _run_instead(self, command: str) -> None:
+        if command and command != self._asked.request.command:
+            self._settle_one(PermissionAnswer(effect="allow", command=command))
+
+    async def _edit_long_command(self) -> None:
+        asked = self._asked
+        try:
+            edited = await self._edit_file(asked.request.command, "command.sh")
+        except DirgeError as error:
+            self.app.notify(error.in_one_line())
+            return
+        if edited is not None and asked is self._asked and not self.answer.done():
+            self._run_instead(edited.strip())
+
+    def on_input_changed(self, message: Input.Changed) -> None:
+        message.stop()
+        if self._writes_rule:
+            self._try_rules()
+            self.refit()
+
+    def _try_rules(self) -> None:
+        """Check the rules in the line of text."""
+        self._own, self._problem = None, ""
+        rules = [rule.strip() for rule in self._input.value.split(_BETWEEN_RULES) if rule.strip()]
+        if self._asked.request.try_rules is None:
+            return
+        try:
+            self._own = self._asked.request.try_rules(rules)
+        except DirgeError as error:
+            self._problem = error.in_one_line()
+
+    def _show_next_offer(self) -> None:
+        asked = self._asked
+        if len(asked.offers) < 2:
+            return
+        asked.at = (asked.at + 1) % len(asked.offers)
         if not self._shows_rules(self._body.size.width - 1):
             # The end of the body shows the rules, which changed.
             asked.is_read = self._body.seen_end = False
         self.refit()
+
+    @property
+    def _may_approve_all(self) -> bool:
+        """Whether every open call was in view, in full."""
+        others = [self._all[number] for number in self._open_others()]
+        shown = 0 if self._is_flat else self._others.size.height
+        fits = len(self._all) - 1 <= shown
+        return (
+            bool(others)
+            and self.may_approve
+            and all(one.is_read or (fits and self._is_listed_whole(one)) for one in others)
+        )
+
+    def _is_listed_whole(self, asked: PermissionChoice) -> bool:
+        """Whether the line in the list of the other calls says all of this one."""
+        preview = asked.request.preview
+        is_command = bool(asked.request.command) and preview is not None
+        line = self._listed(self._all.index(asked))
+        is_one_line = "\n" not in asked.subject and not asked.request.warning
+        return is_command and is_one_line and cell_len(line) + 2 <= max(1, self._others.size.width)
+
+    def _listed(self, number: int) -> str:
+        asked = self._all[number]
+        tool = visible_name(asked.request.tool_name)
+        return f"{number + 1} {tool} {visible(asked.subject)}"
+
+    def _allow_all(self) -> None:
+        for asked in self._all:
+            asked.answer = asked.answer or PermissionAnswer(effect="allow")
+        self.settle([asked.answer for asked in self._all if asked.answer is not None])
 
     def _open_others(self) -> Sequence[int]:
         return [n for n, asked in enumerate(self._all) if asked.answer is None and n != self._at]
@@ -499,7 +483,8 @@ class PermissionDialog(Dialog[Sequence[PermissionAnswer]]):
         self._at = number
         asked = self._asked
         asked.chosen = None
-        self._input.value = ""
+        asked.has_others = bool(self._open_others())
+        self._writing, self._input.value = "comment", ""
         self.refit()
         self._body.turn(was_read=asked.is_read)
         if not asked.was_shown:

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from dirge_py.frontend.line.asker import PermissionPrompt
 from dirge_py.lib.text import clean
-from dirge_py.types.questions import AskedClaim, PermissionAnswer, PermissionRequest
+from dirge_py.types.questions import AskedClaim, PermissionAnswer, PermissionRequest, RuleOffer
 from dirge_py.types.tools import FileChange, Preview
 
 COMMAND = AskedClaim(
@@ -18,8 +18,7 @@ def request(**more: object) -> PermissionRequest:
         "call_id": "c1",
         "tool_name": "bash",
         "claims": (COMMAND,),
-        "grant": ("execute:git push",),
-        "wider": ("execute:git push *",),
+        "offers": (RuleOffer(("execute:git push",)), RuleOffer(("execute:git push *",))),
         "can_keep": True,
         "preview": Preview(kind="command", text="git push"),
         "cwd": "/shop",
@@ -36,6 +35,7 @@ def test_permission_prompt_shows_call_reason_and_rules_to_store() -> None:
         "a: allow for this session, storing execute:git push",
         "always: allow always, storing the same in your settings: execute:git push",
         "w: a wider rule instead",
+        "r: write the rule yourself",
         "n: deny; words after it tell the model why",
     ]
 
@@ -46,11 +46,12 @@ def test_wider_rule_is_shown_before_it_is_stored() -> None:
     assert asked.read("w") == "wider"
 
     assert "a: allow for this session, storing execute:git push *" in list(asked.choices())
-    assert asked.read("a") == PermissionAnswer(effect="allow", remember="session", is_wide=True)
+    wider = ("execute:git push *",)
+    assert asked.read("a") == PermissionAnswer(effect="allow", remember="session", rules=wider)
 
 
 def test_rule_choices_are_no_answer_without_a_grant() -> None:
-    asked = PermissionPrompt(request(grant=(), wider=()))
+    asked = PermissionPrompt(request(offers=()))
     assert [asked.read(word) for word in ("a", "always", "w")] == [None, None, None]
 
 

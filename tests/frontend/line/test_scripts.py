@@ -66,6 +66,40 @@ async def test_line_that_is_not_an_answer_becomes_next_prompt(project: ScriptedP
     assert sent(tty) == ["make it", "and then rest"]
 
 
+async def test_rule_written_in_answer_is_stored(project: ScriptedProject) -> None:
+    project.model.will_call("bash", command="touch made").will_call("bash", command="touch more")
+    project.model.will_say("Done.")
+    tty = LineDriver(project)
+
+    await play(tty, "make it\nr\nexecute:make *\nr\nexecute:touch m*\na\n")
+
+    assert "This rule doesn't cover the call itself." in tty.output
+    assert "Allowed for this session: `execute:touch m*`" in tty.output
+    assert sorted(path.name for path in project.folder.iterdir()) == ["made", "more"]
+
+
+async def test_command_written_in_answer_runs_and_model_is_told(project: ScriptedProject) -> None:
+    project.model.will_call("bash", command="touch made").will_say("Done.")
+    tty = LineDriver(project)
+
+    await play(tty, "make it\ne\ntouch mine\n")
+
+    [result] = [m for m in tty.conversation.messages if m.role == "toolResult"]
+    assert "This ran instead: touch mine" in result.text
+    assert [path.name for path in project.folder.iterdir()] == ["mine"]
+
+
+async def test_all_listed_calls_are_allowed_by_one_answer(project: ScriptedProject) -> None:
+    calls = [("bash", {"command": f"touch {name}"}) for name in ("one", "two", "three")]
+    project.model.will_call_all(*calls).will_say("Done.")
+    tty = LineDriver(project)
+
+    await play(tty, "make them\nall\n")
+
+    assert "all: allow all 3 calls once" in tty.output
+    assert sorted(path.name for path in project.folder.iterdir()) == ["one", "three", "two"]
+
+
 async def test_session_grant_stores_shown_rule(project: ScriptedProject) -> None:
     project.model.will_call("bash", command="touch made").will_say("Done.")
     project.model.will_call("bash", command="touch made").will_say("Again.")
