@@ -1,7 +1,8 @@
 """The strict lexer: splits a plain command line into words, and rejects all other syntax.
 
 It reads the small part of bash in which a word is exactly what is written: no expansion but file
-name globs, no control structure, no redirection that matters. Everything else is `NotPlain`.
+name globs, no control structure, no redirection that matters. Comments are skipped. Everything else
+is `NotPlain`.
 
 The marks below are for the readers that never refuse: they say which characters of a word still
 have a meaning for the shell. A `$` that expands, an unquoted `*` and the like stand for themselves;
@@ -30,6 +31,8 @@ class Word:
     """The text of the argument."""
     has_glob: bool = False
     """Whether the shell may expand it to file names."""
+    is_single: bool = False
+    """Whether it is one argument even then: the value of a loop's variable."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +47,8 @@ class Part:
     """Its text as written."""
     redirects: tuple[str, ...] = ()
     """Its redirections, as written."""
+    inputs: tuple[Word, ...] = ()
+    """The files that it gets as input."""
 
     @property
     def argv(self) -> tuple[str, ...]:
@@ -68,16 +73,18 @@ class NotPlain(Exception):
 
 
 _BARE = r"[A-Za-z0-9_./:@%+=,^~*?\[\]-]"
-_OPERATOR = re.compile(r"&&|\|\||;|\||\n")
-_REDIRECT = re.compile(
+OPERATOR = re.compile(r"&&|\|\||;|\||\n")
+REDIRECT = re.compile(
     r"(?:[12]?>&[12]|(?:[12]|&)?>>?[ \t]*/dev/null|<[ \t]*/dev/null)(?=[ \t\n;|&]|\Z)"
 )
 _WORD = re.compile(rf"(?:{_BARE}+|'[^']*'|\"[^\"$`\\!]*\")+")
 _SEGMENT = re.compile(rf"({_BARE}+)|'([^']*)'|\"([^\"]*)\"")
+_BANG = re.compile(r"!=?(?=[ \t])")
+"""An argument of `[` or `find`."""
 _TILDE = re.compile(r"(?:\A|[:=])~")
 _HEAD = re.compile(r"[A-Za-z0-9_./:][A-Za-z0-9_./:+@,-]*")
 _OUTSIDE_CHARSET = re.compile(r"[^\x20-\x7e\t\n]")
-_RESERVED = word_set(
+RESERVED = word_set(
     "if then elif else fi for while until do done case esac select function time coproc in"
 )
 
@@ -107,12 +114,12 @@ def lex(text: str) -> tuple[Part, ...]:
             raise NotPlain(f"it has more than {MAX_PARTS} commands or {MAX_WORDS} words")
         if position >= len(text):
             break
-        found = _OPERATOR.match(text, position)
+        found = OPERATOR.match(text, position)
         if not found:
-            raise NotPlain(_strange(text, position))
+            raise NotPlain(why_strange(text, position))
         joint = found.group()  # type: ignore[assignment]
         # A separator followed by blank lines is still one separator.
-        position = _skip_blank(text, found.end(), newlines=joint in (";", "\n"))
+        position = skip_blank(text, found.end(), newlines=joint in (";", "\n"))
     if not parts:
         raise NotPlain("it is empty")
     return tuple(parts)
@@ -184,12 +191,12 @@ def starts_program(command: str, name: str) -> bool:
 
 
 def _read_part(text: str, start: int, joint: Joint) -> tuple[Part | None, int]:
-    position = _skip_blank(text, start, newlines=joint != ";" or start == 0)
+    position = skip_blank(text, start, newlines=joint != ";" or start == 0)
     begin = end = position
     words: list[Word] = []
     redirects: list[str] = []
-    while position < len(text) and not _OPERATOR.match(text, position):
-        redirect = _REDIRECT.match(text, position)
+    while position < len(text) and not OPERATOR.match(text, position):
+        redirect = REDIRECT.match(text, position)
         if redirect and words:
             redirects.append(redirect.group())
             end = redirect.end()
@@ -198,7 +205,7 @@ def _read_part(text: str, start: int, joint: Joint) -> tuple[Part | None, int]:
             words.append(word)
         if len(words) > MAX_WORDS:
             raise NotPlain(f"it has more than {MAX_WORDS} words")
-        position = _skip_blank(text, end)
+        position = skip_blank(text, end)
     if not words:
         return None, position
     part = Part(words=tuple(words), joint=joint, text=text[begin:end], redirects=tuple(redirects))
@@ -206,19 +213,23 @@ def _read_part(text: str, start: int, joint: Joint) -> tuple[Part | None, int]:
 
 
 def _read_word(text: str, position: int, *, is_head: bool) -> tuple[Word, int]:
+    if not is_head and (sign := _BANG.match(text, position)):
+        return Word(sign.group()), sign.end()
     found = _WORD.match(text, position)
     if not found:
-        raise NotPlain(_strange(text, position))
+        raise NotPlain(why_strange(text, position))
     raw, end = found.group(), found.end()
     follower = text[end : end + 1]
     if follower and follower not in " \t\n;|&<>":
-        raise NotPlain(_strange(text, end))
+        raise NotPlain(why_strange(text, end))
     if follower in ("<", ">") and raw.isdigit():
         raise NotPlain("it redirects to somewhere other than /dev/null")
-    if is_head and raw in _RESERVED:
+    if is_head and raw in RESERVED:
         raise NotPlain(f"`{raw}` is a control structure")
     if is_head and "=" in raw:
         raise NotPlain("it sets a variable")
+    if is_head and raw == "[":
+        return Word(raw), end
     if is_head and not _HEAD.fullmatch(raw):
         raise NotPlain("the name of a program is quoted or a pattern")
     value, has_glob = "", False
@@ -230,13 +241,20 @@ def _read_word(text: str, position: int, *, is_head: bool) -> tuple[Word, int]:
     return Word(value, has_glob), end
 
 
-def _skip_blank(text: str, position: int, *, newlines: bool = False) -> int:
-    while position < len(text) and text[position] in (" \t\n" if newlines else " \t"):
-        position += 1
+def skip_blank(text: str, position: int, *, newlines: bool = False) -> int:
+    """Return where the next word or operator begins, behind blanks and comments."""
+    while position < len(text):
+        if text[position] in (" \t\n" if newlines else " \t"):
+            position += 1
+        elif text[position] == "#" and (position == 0 or text[position - 1] in " \t\n;|&"):
+            end = text.find("\n", position)
+            position = end if end >= 0 else len(text)
+        else:
+            break
     return position
 
 
-def _strange(text: str, position: int) -> str:
+def why_strange(text: str, position: int) -> str:
     """Return why the character at `position` is not plain, as text for the user."""
     rest = text[position:]
     if rest[0] in "<>" or rest.startswith("&>"):

@@ -102,7 +102,7 @@ PROGRAMS = {
         " context-separator= path-separator= field-context-separator= field-match-separator="),
 }  # fmt: skip
 
-SHELL_BUILTINS = frozenset(("cd", "echo", "true", "false", ":", "pwd", "test", "type"))
+SHELL_BUILTINS = frozenset(("cd", "echo", "true", "false", ":", "pwd", "test", "[", "type"))
 """Listed programs that are shell builtins: no file of that name is started."""
 
 _FIND_PLAIN = word_set(
@@ -120,7 +120,11 @@ _DATE = Program("uRd:r:I::", paths="r reference", operands="text", most=1, long=
 _SECONDS = re.compile(r"\d+(?:\.\d+)?[smhd]?")
 _SED_PRINT = re.compile(r"(?:\d+|\$)(?:,(?:\d+|\$))?p")
 _MOST_PATHS = 512
-_TEST_UNARY = frozenset(("-f", "-d", "-e"))
+_TEST_FILE = word_set("-e -f -d -r -w -x -s -L -h -b -c -p -S -g -u -k -O -G -N")
+_TEST_TEXT = frozenset(("-n", "-z"))
+_TEST_OF_TWO_FILES = word_set("-nt -ot -ef")
+_TEST_OF_NUMBERS = word_set("-eq -ne -lt -le -gt -ge")
+_TEST_OF_TWO = _TEST_OF_TWO_FILES | _TEST_OF_NUMBERS | word_set("= == !=")
 
 _BUILDS = (
     "pytest", "python -m pytest", "python3 -m pytest", "python -m unittest", "tox", "nox", "ruff",
@@ -161,9 +165,50 @@ def _cd(arguments: Sequence[Word]) -> tuple[Word, ...]:
 
 
 def _test(arguments: Sequence[Word]) -> tuple[Word, ...]:
-    if len(arguments) != 2 or arguments[0].text not in _TEST_UNARY or arguments[1].has_glob:
-        raise NotReadOnly("only `test -f`, `-d` and `-e` with one path run unasked")
-    return (arguments[1],)
+    """Return the files that a `test` looks at.
+
+    Known tests only: `-v` and `-R` evaluate their operand, which can run commands.
+    """
+    for word in arguments:
+        if word.has_glob and not word.is_single:
+            raise NotReadOnly(f"{word.text} could become another test; quote it")
+    reads: list[Word] = []
+    rest = list(arguments)
+    while rest:
+        if rest[0].text == "!" and len(rest) > 1:
+            rest = rest[1:]
+            continue
+        count = _test_term(rest, reads)
+        rest = rest[count:]
+        if rest and (rest[0].text not in ("-a", "-o") or len(rest) == 1):
+            raise NotReadOnly(f"its test {rest[0].text} is not known to be read-only")
+        rest = rest[1:]
+    return tuple(reads)
+
+
+def _test_term(words: Sequence[Word], reads: list[Word]) -> int:
+    """Return how many words the first comparison has, and add the files that it looks at."""
+    texts = [word.text for word in words]
+    if len(texts) > 2 and texts[1] in _TEST_OF_TWO:
+        sides = (words[0], words[2])
+        if texts[1] in _TEST_OF_NUMBERS and not all(
+            re.fullmatch(r"-?\d+", side.text) for side in sides
+        ):
+            raise NotReadOnly(f"{texts[1]} compares something other than numbers")
+        reads += sides if texts[1] in _TEST_OF_TWO_FILES else ()
+        return 3
+    if len(texts) > 1 and texts[0] in _TEST_FILE | _TEST_TEXT:
+        reads += [words[1]] if texts[0] in _TEST_FILE else []
+        return 2
+    if texts[0].startswith("-"):
+        raise NotReadOnly(f"its test {texts[0]} is not known to be read-only")
+    return 1
+
+
+def _bracket(arguments: Sequence[Word]) -> tuple[Word, ...]:
+    if not arguments or arguments[-1].text != "]":
+        raise NotReadOnly("its `]` is missing")
+    return _test(arguments[:-1])
 
 
 def _sleep(arguments: Sequence[Word]) -> tuple[Word, ...]:
@@ -226,5 +271,5 @@ def _git(arguments: Sequence[Word]) -> tuple[Word, ...]:
 
 _SPECIAL: Mapping[str, Callable[[Sequence[Word]], tuple[Word, ...]]] = {
     "cd": _cd, "date": _date, "find": _find, "git": _git, "sed": _sed, "sleep": _sleep,
-    "test": _test, **dict.fromkeys(("echo", "true", "false", ":"), _free_text),
+    "test": _test, "[": _bracket, **dict.fromkeys(("echo", "true", "false", ":"), _free_text),
 }  # fmt: skip

@@ -1,14 +1,16 @@
 """Turns a command line into facts: each part judged separately, with the files it names.
 
-Only a command that the strict lexer and tree-sitter parse alike is split and can be allowed.
-Everything else is one fact that asks; `command_scan` finds its commands for the deny rules.
+Only a command that the strict lexer and tree-sitter parse alike is split and can be allowed. A line
+with control structures is allowed if every part of it only looks. Everything else is one fact that
+asks; `command_scan` finds its commands for the deny rules.
 
 Import this module only when a command has to be judged, because it loads the parser.
 """
 
 import logging
-import os.path
-from collections.abc import Collection, Iterable, Iterator, Sequence
+import os
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -16,7 +18,7 @@ import tree_sitter
 import tree_sitter_bash
 
 from dirge_py.git.repository import work_tree_of
-from dirge_py.lib.shell_lexer import ANYTHING, NotPlain, Part, Word, lex
+from dirge_py.lib.shell_lexer import ANYTHING, NotPlain, Part, Word, lex, word_set
 from dirge_py.permission.blocklist import (
     CommandFolders,
     dangerous_if_empty,
@@ -71,6 +73,7 @@ from dirge_py.permission.recursive_reads import (
     recursive_read_of,
     with_reasons,
 )
+from dirge_py.permission.shell_structure import lex_structure, spelled_variable
 from dirge_py.types.tools import ShellCommand
 
 _LOG = logging.getLogger(__name__)
@@ -90,8 +93,72 @@ def read_command(command: ShellCommand, lookups: ShellLookups) -> CallFacts:
             _LOG.info("two parsers disagree on a command of %d characters", len(command.text))
             raise NotPlain("two parsers read it in different ways")
     except NotPlain as reason:
-        return CallFacts((_opaque(command, str(reason), lookups),))
+        opaque = _opaque(command, str(reason), lookups)
+        return _structured(command, opaque, lookups)
     return _Walk(command, parts, lookups).request()
+
+
+def _structured(command: ShellCommand, opaque: CommandFact, lookups: ShellLookups) -> CallFacts:
+    """Return the facts of a line with control structures, which may run if every part only looks.
+
+    `opaque` is the fact about the line as a whole. The deny rules are compared with its
+    overestimate in any case, and no rule allows a line in which a part does more than look.
+    """
+    parts = () if opaque.forbidden else _parts_of_structure(command, lookups)
+    if not parts:
+        return CallFacts((opaque,))
+    facts = _Walk(command, parts, lookups).request().facts
+    refusals = (fact.refusal for fact in facts if isinstance(fact, CommandFact) and fact.refusal)
+    if refusal := next(refusals, ""):
+        return CallFacts((replace(opaque, refusal=refusal),))
+    looks = replace(
+        opaque,
+        refusal="",
+        collapses="",
+        reads=tuple(place for place in opaque.reads if place.forbidden),
+        touches=tuple(place for place in opaque.touches if place.forbidden),
+        changes_git=False,
+    )
+    reads = (fact for fact in facts if isinstance(fact, PathFact))
+    return CallFacts((looks, *reads), has_plain_command=True)
+
+
+def _parts_of_structure(command: ShellCommand, lookups: ShellLookups) -> tuple[Part, ...]:
+    """Return all commands of a line with control structures; none if it can't be read for sure."""
+    return read_structure(
+        command.text, _known_variables(command, lookups), lookups.place(command.cwd).real
+    )
+
+
+def read_structure(text: str, known: Mapping[str, str], folder: str = "/") -> tuple[Part, ...]:
+    """Return every command that a line may run in `folder`; none if that isn't certain.
+
+    `known` are the variables with a known value.
+    """
+    try:
+        line = lex_structure(text, known)
+    except NotPlain:
+        return ()
+    if _parsed(text, _CONTROL_NODES) != (list(line.spelled), _sorted(line.redirects)):
+        return ()
+    for pattern in line.split:
+        names = names_in([folder], pattern)
+        if names is None or not all(map(_UNSPLIT.fullmatch, names)):
+            return ()
+    return line.parts
+
+
+_UNSPLIT = re.compile(r"[A-Za-z0-9_./@%+=:,^][A-Za-z0-9_./@%+=:,^-]*")
+"""A name that stays one word where it is not quoted."""
+
+
+def _known_variables(command: ShellCommand, lookups: ShellLookups) -> Mapping[str, str]:
+    """Return the variables that the shell certainly has, with their values."""
+    environment = {name: os.environ.get(name, "") for name in ("HOME", "USER", "LOGNAME", "SHELL")}
+    home = environment["HOME"]
+    if os.path.realpath(home) != lookups.home:
+        home = environment["HOME"] = ""
+    return {**environment, "PWD": lookups.place(command.cwd).real, "~HOME": home}
 
 
 class _Walk:
@@ -137,6 +204,7 @@ class _Walk:
             search = recursive_read_of(part.words)
             reads = tuple(self._reads(part, named, search.excluded if search else ()))
             reads += tuple(self._kept(part, search))
+            reads += tuple(PathFact("read", one) for w in part.inputs for one in self._places(w))
             for folder in self._reals() if uses_git else ():
                 shown = shown_secrets(part.words, folder, self._lookups.place)
                 reads += tuple(PathFact("read", place) for place in shown)
@@ -371,6 +439,7 @@ def _opaque(command: ShellCommand, reason: str, lookups: ShellLookups) -> Comman
             reads=unresolved_paths(scan.open, scan.open_sources),
             edits=unresolved_targets(scan.open, scan.open_targets),
         ),
+        once_only=reason,
         changes_git=bool(writing),
         reads=(*places, *kept),
         touches=(*touched, *own_places_touched(scan.commands, reals, command.text, lookups)),
@@ -451,7 +520,15 @@ def _words_from(start: int, commands: Sequence[Sequence[str]]) -> Iterator[str]:
 
 _PARSER = tree_sitter.Parser(tree_sitter.Language(tree_sitter_bash.language()))
 _STRUCTURE_NODES = frozenset(("program", "list", "pipeline", "redirected_statement", "command"))
-_OPERATOR_NODES = frozenset(("&&", "||", "|", ";", "\n"))
+_OPERATOR_NODES = frozenset(("&&", "||", "|", ";", "\n", "comment"))
+_CONTROL_NODES = _STRUCTURE_NODES | word_set(
+    "if_statement elif_clause else_clause for_statement do_group negated_command"
+    " if then elif else fi do done !"
+)
+"""Nodes of lines with control structures, with their keywords."""
+_LOOP_SIGNS = frozenset(("for", "in", ";", "\n"))
+_TEST_NODES = frozenset(("test_command", "unary_expression", "binary_expression"))
+_TEST_SIGNS = frozenset(("[", "]", "test_operator", "!", "=", "==", "!=", "extglob_pattern"))
 _REDIRECT_PIECES = frozenset(
     (">", ">>", ">&", "&>", "&>>", "<", "file_descriptor", "word", "number")
 )
@@ -462,6 +539,14 @@ def sees_the_same(text: str, parts: tuple[Part, ...]) -> bool:
 
     Text that `lex` did not accept may crash the parser, and the process with it.
     """
+    redirects = [redirect for part in parts for redirect in part.redirects]
+    return _parsed(text, _STRUCTURE_NODES) == ([part.argv for part in parts], _sorted(redirects))
+
+
+def _parsed(
+    text: str, structures: frozenset[str]
+) -> tuple[list[tuple[str, ...]], list[str]] | None:
+    """Return the commands, loops and redirections in `text`; None if there is anything else."""
     root = _PARSER.parse(text.encode("ascii")).root_node
     found: list[tuple[str, ...]] = []
     redirects: list[str] = []
@@ -470,19 +555,38 @@ def sees_the_same(text: str, parts: tuple[Part, ...]) -> bool:
         node = stack.pop()
         if node.type == "command":
             found.append(tuple(map(_argument, node.children)))
+        elif node.type == "test_command":
+            found.append(tuple(_test_words(node)))
         elif node.type == "file_redirect":
             if any(child.type not in _REDIRECT_PIECES for child in node.children):
-                return False
-            redirects.append(_blankless(_node_text(node)))
-        elif node.type in _STRUCTURE_NODES:
+                return None
+            redirects.append(_node_text(node))
+        elif node.type == "for_statement" and node.type in structures:
+            *header, body = (child for child in node.children if child.type != "comment")
+            words = [child for child in header if child.type not in _LOOP_SIGNS]
+            name = _node_text(words[0]) if words[0].type == "variable_name" else "\0"
+            found.append(("for", name, *map(_argument, words[1:])))
+            stack.append(body)
+        elif node.type in structures:
             stack.extend(reversed(node.children))
         elif node.type not in _OPERATOR_NODES:
-            return False
+            return None
         if node.is_missing:
-            return False
-    lexed = [blankless for part in parts for blankless in map(_blankless, part.redirects)]
-    is_same = found == [part.argv for part in parts] and sorted(redirects) == sorted(lexed)
-    return is_same and not root.has_error
+            return None
+    return None if root.has_error else (found, _sorted(redirects))
+
+
+def _sorted(redirects: Iterable[str]) -> list[str]:
+    return sorted(map(_blankless, redirects))
+
+
+def _test_words(node: tree_sitter.Node) -> Iterator[str]:
+    """Yield the words of a `[ … ]` with its brackets."""
+    for child in node.children:
+        if child.type in _TEST_NODES:
+            yield from _test_words(child)
+        else:
+            yield _node_text(child) if child.type in _TEST_SIGNS else _argument(child)
 
 
 def _argument(node: tree_sitter.Node) -> str:
@@ -491,8 +595,34 @@ def _argument(node: tree_sitter.Node) -> str:
         return "".join(_argument(child) for child in node.children)
     if node.type in ("word", "number"):
         return _node_text(node)
+    if node.type in ("simple_expansion", "expansion"):
+        return _variable(node)
+    if node.type == "string" and any(child.type in _EXPANSIONS for child in node.children):
+        return _string_with_variables(node)
     # The text between the quotes, not the children: they drop leading blanks.
     return _node_text(node)[1:-1] if node.type in ("raw_string", "string") else "\0"
+
+
+_EXPANSIONS = frozenset(("simple_expansion", "expansion"))
+
+
+def _variable(node: tree_sitter.Node) -> str:
+    """Return what stands for a variable; text that no command holds for any other expansion."""
+    kinds = [child.type for child in node.children]
+    is_plain = kinds in (
+        ["$", "variable_name"], ["$", "special_variable_name"], ["${", "variable_name", "}"],
+    )  # fmt: skip
+    return spelled_variable(_node_text(node.children[1])) if is_plain else "\0"
+
+
+def _string_with_variables(node: tree_sitter.Node) -> str:
+    text, at, start = b"", 1, node.start_byte
+    whole = node.text or b""
+    for child in node.children:
+        if child.type in _EXPANSIONS:
+            text += whole[at : child.start_byte - start] + _variable(child).encode("ascii")
+            at = child.end_byte - start
+    return (text + whole[at:-1]).decode("ascii")
 
 
 def _node_text(node: tree_sitter.Node) -> str:

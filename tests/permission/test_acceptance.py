@@ -3,8 +3,7 @@
 Where the grammar of plain commands is stricter than an example, the stricter effect is expected:
 
 * B120 wants `printf` allowed; its `%n` sets variables, so it asks.
-* B006, B018, B024 want builds, test runners and compound statements allowed; they ask.
-* BP7 wants comments to change nothing; a comment makes a command not plain, so it asks.
+* B006, B018 want builds and test runners allowed; they ask.
 * C23 wants a grant `npx *` to cover other commands; a grant covers exactly the shape shown.
 * C29, C33 and C35 are about answers: `tests/permission/test_authorizer.py` tests them.
 * C37 and C39 are about settings and MCP: other packages test them.
@@ -26,7 +25,7 @@ CASES: dict[str, tuple[str, Effect]] = {
     "B006": ("cargo build || echo failed", "ask"),
     "B012": ('echo "a && rm -rf /"', "allow"),
     "B018": ("pytest -q", "ask"),
-    "B024": ("if grep -q x f; then echo y; fi", "ask"),
+    "B024": ("if grep -q x f; then echo y; fi", "allow"),
     "B030": ("env", "allow"),
     "B036": ("git push --force origin main", "ask"),
     "B042": ("npm install left-pad", "ask"),
@@ -65,7 +64,8 @@ CASES: dict[str, tuple[str, Effect]] = {
     "W12b": ('rm -rf "/"', "deny"),
     "W12c": ("\\rm -rf /", "deny"),
     "W12d": ("rm -rf ~", "deny"),
-    "W14": ("cat < notes.txt", "ask"),
+    "W14": ("cat < notes.txt", "allow"),
+    "W14b": ("cat < /etc/passwd", "ask"),
     "W15": ("test -f x && cat x", "allow"),
     "W16": ("date -s tomorrow", "ask"),
 }

@@ -22,7 +22,8 @@ TABLE = [
     ("edit", "/etc/hosts", "ask ask ask deny allow"),
     ("execute", "git status", "allow allow allow allow allow"),
     ("execute", "make test", "ask ask ask deny allow"),
-    ("execute", "if true; then ls; fi", "ask ask ask deny allow"),
+    ("execute", "if true; then ls; fi", "allow allow allow allow allow"),
+    ("execute", "if true; then make; fi", "ask ask ask deny allow"),
     ("execute", "rm -rf /", "deny deny deny deny deny"),
     ("execute", "sudo dd if=x of=/dev/sda", "deny deny deny deny deny"),
     ("network", "example.com", "ask ask ask deny allow"),
@@ -168,7 +169,7 @@ def test_allow_rule_for_program_does_not_allow_outside_or_protected_paths(projec
         "find . -exec git push ;", "sudo env nice -n 3 git push", "git \\\npush", "$'git' push",
         "cat <<EOF\n$(git push)\nEOF", "echo 'unclosed; git push", "{git,push}", "git${IFS}push",
         "env -S'git push'", "env --split-string='git push'",
-        "bash -c \"bash -c 'git push'\"", "ls # git push", "case x in x) git push;; esac",
+        "bash -c \"bash -c 'git push'\"", "case x in x) git push;; esac",
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("mode", ["standard", "yolo"])
@@ -181,7 +182,14 @@ def test_deny_rule_finds_command_inside_wrappers_and_compounds(
 
 
 @pytest.mark.parametrize(
-    "command", ["git status", "echo git push", "git log --grep='git push'", "grep 'git push' f"]
+    "command",
+    [
+        "git status",
+        "ls # git push",
+        "echo git push",
+        "git log --grep='git push'",
+        "grep 'git push' f",
+    ],
 )
 def test_deny_rule_does_not_apply_to_other_commands(project: Project, command: str) -> None:
     assert project.run(command, deny("execute:git push *")).effect == "allow"

@@ -36,9 +36,10 @@ def test_plain_commands_are_split_into_words(text: str, argvs: list[tuple[str, .
     [
         "", " ", "ls $x", "ls \\x", "ls\n\\rm -rf x", "ls\n\\\nrm x", "ls `x`", "ls {a,b}", "ls ~",
         "ls a=~", "ls a:~", "ls &", "ls & pwd", "ls &&", "&& ls", "ls ;; ls", "ls |& wc", "! ls",
-        "(ls)", "A=1 ls", "A+=1 ls", "a[0]=1 ls", "'ls'", "l*", "[ -f x ]", "[[ -f x ]]", "if ls",
+        "(ls)", "A=1 ls", "A+=1 ls", "a[0]=1 ls", "'ls'", "l*", "[[ -f x ]]", "if ls",
         "time ls", "ls > x", "ls < x", "ls >> x", "ls 2>x", "ls 22>/dev/null", "ls >/dev/nullx",
-        "ls <<x", "ls <<<x", "ls >&x", "ls # x", "echo \"$x\"", "echo \"a\\b\"", "echo \"!x\"",
+        "ls <<x", "ls <<<x", "ls >&x", "#", "ls#x",
+        "echo \"$x\"", "echo \"a\\b\"", "echo \"!x\"",
         "echo 'x", "ls\x0b-a", "ls\x0c", "ls\r", "ls é", "ls \u202e", "ls \U00050700", "ls \0",
         "coproc ls", "function f", "f() { ls; }", ">/dev/null ls", "ls >/dev/null>x",
     ],

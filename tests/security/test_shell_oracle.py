@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from dirge_py.lib.shell_lexer import NotPlain, Part, lex
-from dirge_py.permission.shell import sees_the_same
+from dirge_py.permission.shell import read_structure, sees_the_same
 from tests.security.sizes import count, size
 from tests.support.requirements import lacking
 
@@ -156,6 +156,55 @@ def test_lexer_and_bash_agree_on_words(tmp_path: Path) -> None:
 
     count("argv oracle", most, len(found), "differ or made a file")
     assert found == []
+
+
+STRUCTURES = [
+    "if {0}; then {1}; fi", "if {0}; then {1}; elif {1}; then {0}; else {1}; fi", "! {0}",
+    "for f in {2}; do {0}; done", "for g in {2} x\ndo\n{1}\n{0}\ndone", "{0} # {1}\n{1}",
+    "for f in {2}; do if {0}; then {1}; fi; done", "{0} && {1}", "{0} | {1}", "{0}; {1}",
+    "for f in {2}; do for g in {2}; do {0}; {1}; done; done", "# {0}\n{1}",
+]  # fmt: skip
+ARGUMENTS = [
+    "a", "$f", '"$f"', "${g}x", "'$f'", '"a $g b"', "x/$f", '"$g$f"', "'a b'", "*", "#", "!", "a#b",
+    "[", "]", "=", "do", "fi", "-$f", "$x", "~", "$", '"', "{", "\\",
+]  # fmt: skip
+VALUES = ["a", "a b", "'a b'", "x1 y2 z3", '"c d" e', "'*'", "- --", "$f", "do", "a;b", "''"]
+
+
+def random_structure(choice: random.Random) -> str:
+    def command() -> str:
+        words = " ".join(choice.choices(ARGUMENTS, k=choice.randint(0, 3)))
+        return f"{choice.choice('pq')} {words}".strip()
+
+    text = command()
+    for _ in range(choice.randint(1, 3)):
+        text = choice.choice(STRUCTURES).format(text, command(), choice.choice(VALUES))
+    return text
+
+
+def accepted_structures(seed: int) -> Iterator[Accepted]:
+    choice = random.Random(seed)
+    while True:
+        text = random_structure(choice)
+        if parts := read_structure(text, {}):
+            yield text, parts
+
+
+def test_structures_run_no_other_commands_in_bash(tmp_path: Path) -> None:
+    most = size(1_500, 200_000)
+    bash = shutil.which("bash") or lacking("bash")
+    batch = list(islice(accepted_structures(3), most))
+
+    seen = bash_calls(bash, batch, tmp_path)
+
+    assert len(seen) == len(batch)
+    wrong = [
+        text
+        for (text, parts), calls in zip(batch, seen, strict=True)
+        if not set(calls) <= {part.argv for part in parts}
+    ]
+    count("structure oracle", most, len(wrong), "run something else")
+    assert wrong == []
 
 
 @pytest.mark.parametrize(
