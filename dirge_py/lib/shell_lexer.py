@@ -225,7 +225,7 @@ def _read_word(text: str, position: int, *, is_head: bool) -> tuple[Word, int]:
     if follower in ("<", ">") and raw.isdigit():
         raise NotPlain("it redirects to somewhere other than /dev/null")
     if is_head and raw in RESERVED:
-        raise NotPlain(f"`{raw}` is a control structure")
+        raise NotPlain(f"it contains `{raw}`")
     if is_head and "=" in raw:
         raise NotPlain("it sets a variable")
     if is_head and raw == "[":

@@ -112,6 +112,8 @@ def explain(decision: Decision, tool: str, input_text: str) -> str:
         lines += ["", "for this session: " + ", ".join(f"`{rule}`" for rule in decision.grant)]
     if decision.wider:
         lines.append("or the like: " + ", ".join(f"`{rule}`" for rule in decision.wider))
+    if decision.effect == "ask" and not decision.grant and not decision.wider:
+        lines += ["", f"can be allowed only once: {decision.once_only}"]
     if decision.widest:
         lines.append("or more: " + ", ".join(f"`{rule}`" for rule in decision.widest))
     return "\n".join(lines)

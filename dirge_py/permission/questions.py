@@ -383,7 +383,8 @@ def offer_rules(
     tried = [allowed_by(rules) for rules in parsed]
     offers: list[RuleOffer] = []
     for at, (texts, rules, (also, still)) in enumerate(zip(offered, parsed, tried, strict=True)):
-        is_exact = tuple(texts) == judged.decision.grant
+        holds_folder = any(rule.op == "read" and rule.pattern.endswith("/**") for rule in rules)
+        is_exact = tuple(texts) == judged.decision.grant and not holds_folder
         if is_exact and len(offered) > 1:
             # Other commands are mentioned only if they are similar to this one.
             similar = {call for more, _ in tried[at + 1 :] for call in more}
