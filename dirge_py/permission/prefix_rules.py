@@ -35,13 +35,16 @@ _INTERPRETERS: Mapping[re.Pattern[str], re.Pattern[str]] = {
         r"(?:sh|bash|zsh|dash|ksh)[0-9.]*": _SHELL_FLAGS,
         r"(?:node|nodejs|tsx|ts-node)[0-9.]*": _NODE_FLAGS,
         r"(?:ruby|perl)[0-9.]*": "-w",
-        r"(?:php|lua|Rscript|fish)[0-9.]*": r"(?!)",
+        r"(?:php|lua|Rscript|fish|R|julia|elixir|iex|groovy|scala|kotlin|swipl|racket|guile|sbcl"
+        r"|clojure|irb|pry|tclsh|wish|gnuplot|octave|ipython|pwsh|powershell|nu|xonsh|elvish|tcsh"
+        r"|csh|ash)[0-9.]*": r"(?!)",
     }.items()
 }
 """Interpreters, with the flags that may stand in front of a script."""
 _PYTHON = re.compile(r"(?:python|pypy)[0-9.]*")
 _MODULES_RUNNING_CODE = word_set(
     "timeit pdb cProfile profile trace runpy code coverage debugpy idlelib scalene memray viztracer"
+    " IPython"
 )
 _RUNNERS: Mapping[tuple[str, ...], re.Pattern[str]] = {
     ("npx",): re.compile(r"-y|--yes|--no|--no-install"),
@@ -80,7 +83,7 @@ _TASK_ARGUMENTS: Mapping[str, re.Pattern[str]] = {
         re.compile(r"-[qBoUeX]|-ntp|-DskipTests(?:=\w+)?|-Dtest=[\w.#*,]+|--batch-mode|--offline"),
     ),
     **dict.fromkeys(
-        ("just", "ninja", "task", "rake", "invoke", "inv"),
+        ("just", "ninja", "task", "rake", "invoke", "inv", "sbt", "lein", "mill", "ant"),
         re.compile(r"-j\d*|\d+|-[kqv]+|--verbose|--quiet"),
     ),
 }
@@ -89,7 +92,7 @@ _TASK_ARGUMENTS: Mapping[str, re.Pattern[str]] = {
 _WITH_SUBCOMMANDS = word_set(
     "git gh glab npm yarn pnpm cargo go docker podman kubectl helm pip pip3 uv poetry pdm hatch"
     " brew apt apt-get dnf systemctl terraform dotnet mix bundle gem composer rustup"
-    " conda mamba aws gcloud az flutter dart swift bazel nx turbo bun deno"
+    " conda mamba aws gcloud az flutter dart swift bazel nx turbo bun deno hg svn jj"
 )
 _RUN_ANYTHING = frozenset((
     "git bisect", "git submodule", "git filter-branch", "git rebase", "git config", "git help",
@@ -169,10 +172,30 @@ def offer_prefixes(words: Sequence[Word]) -> PrefixOffer:
     return PrefixOffer(tuple(patterns), "" if patterns else missing)
 
 
-def covers(pattern: Sequence[WordPattern], words: Sequence[Word]) -> bool:
-    """Whether an allow rule with this pattern covers a command."""
-    spelled = _spelled(pattern, [word.text for word in words])
+def covers(
+    pattern: Sequence[WordPattern], words: Sequence[Word], *, is_moved: bool = False
+) -> bool:
+    """Whether an allow rule with this pattern covers a command; `is_moved`: in another folder."""
+    texts = [word.text for word in words]
+    if is_moved and not pattern[0].is_rest and _runs_relative_file(texts):
+        return False
+    spelled = dict(_spelled(pattern, texts))
+    if program_of(texts) in _RUNNING or program_of(texts) in ("sed", "gsed"):
+        # A file may be called `--pre=x`: a pattern of file names could become an option.
+        globs = (at for at, word in enumerate(words) if word.has_glob and word.text[0] in "*?[")
+        spelled |= {at: texts[at] for at in globs if not pattern[0].is_rest}
     return match_command(pattern, words, is_strict=True, spelled=spelled)
+
+
+def _runs_relative_file(texts: Sequence[str]) -> bool:
+    """Whether what runs is a file named relative to the folder, so that it differs elsewhere."""
+    for start in _program_starts(texts):
+        words = texts[start:]
+        at = _script_index(words)
+        script = words[at] if at is not None and at < len(words) else ""
+        if ("/" in words[0] and not words[0].startswith("/")) or (script and script[0] not in "-/"):
+            return True
+    return False
 
 
 def _spelled(pattern: Sequence[WordPattern], texts: Sequence[str]) -> Mapping[int, str]:
@@ -244,13 +267,15 @@ def _script_index(texts: Sequence[str]) -> int | None:
     return next((at for at, one in enumerate(texts) if at and not flags.fullmatch(one)), len(texts))
 
 
-def _prefix_lengths(texts: Sequence[str]) -> tuple[Sequence[int], str]:
+def _prefix_lengths(texts: Sequence[str], depth: int = 0) -> tuple[Sequence[int], str]:
     """Return how many words a prefix may have, the most first, or why there is none."""
     name = program_of(texts)
+    if depth >= _MOST_NESTED:
+        return (), "too many programs are nested in it"
     if inner := _behind_runner(texts):
         if _PYTHON.fullmatch(name) and texts[inner] in _MODULES_RUNNING_CODE:
             return (), f"`{texts[inner]}` runs any code"
-        lengths, missing = _prefix_lengths(texts[inner:])
+        lengths, missing = _prefix_lengths(texts[inner:], depth + 1)
         return [inner + length for length in lengths], missing
     if name in _NO_PREFIX:
         return (), f"`{name}` {_NO_PREFIX[name]}"
@@ -325,7 +350,9 @@ class Escape:
     """The command that it would run; "" if it runs none."""
 
 
-_RUNNING_ANYWHERE = word_set("--exec --exec-batch --command --eval --shell --script-shell --rsh")
+_RUNNING_ANYWHERE = word_set(
+    "--exec --exec-batch --command --cmd --eval --shell --script-shell --rsh --pager --editor"
+)
 _LOADING_ANYWHERE = word_set("--require --import --preload --loader --node-options --init-script")
 _NPM = word_set("--prefix -C --dir --cwd --userconfig --globalconfig --git --editor --browser")
 _RUNNING: Mapping[str, frozenset[str]] = {
@@ -362,6 +389,15 @@ _WRITING: Mapping[str, frozenset[str]] = {
     "just": word_set("-f --justfile -d --working-directory --shell --command -c"),
     "docker": word_set("-H --host --config -f --file --project-directory"),
     "kubectl": word_set("--kubeconfig --raw"),
+    "helm": word_set("--post-renderer"),
+    "hg": word_set("--config -R --repository"),
+    "svn": word_set("--config-option --diff-cmd --diff3-cmd --editor-cmd"),
+    "cmake": word_set("-E -P -C --toolchain"),
+    **dict.fromkeys(("apt", "apt-get"), word_set("-o --option -c --config-file")),
+    **dict.fromkeys(
+        ("gcc", "g++", "cc", "c++", "clang", "clang++", "rustc"),
+        word_set("-o -wrapper -fplugin -specs -B"),
+    ),
 }
 _MAKE_SHELL = re.compile(
     r"(?:SHELL|\.SHELLFLAGS|MAKEFLAGS|MAKEFILES)[:?+!]*=.*|.*\$\(.*", re.DOTALL

@@ -123,7 +123,8 @@ def permits(rule: Rule, fact: Fact, anchors: Anchors) -> bool:
     if isinstance(fact, CommandFact):
         # A command that is not plain has no words, so no rule can allow it. Words that run other
         # programs have to be spelled out, except for a rule that covers every command.
-        return bool(fact.words) and covers(command_pattern(rule.pattern), fact.words)
+        pattern = command_pattern(rule.pattern)
+        return bool(fact.words) and covers(pattern, fact.words, is_moved=fact.is_moved)
     if isinstance(fact, PathFact):
         return _covers_path(rule.pattern, [fact.place.real], anchors, is_strict=True)
     return name_pattern(rule.pattern).fullmatch(fact.resource.lower().rstrip(".")) is not None

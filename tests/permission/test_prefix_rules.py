@@ -62,7 +62,9 @@ def test_offered_prefixes_are_listed_and_cover_the_command(project: Project, com
      "docker run x", "docker compose run x", "git -C src push", "git bisect run x", "sudo make",
      "env make", "xargs make", "timeout 5 bash -c x", "rm -rf a", "curl x", "ssh x", "chmod +x a",
      "dotenv make", "foo -- make", "foo bash x", "sed -i 's/a/b/e' a", "sed 'w x' a", "tar xf a",
-     "find . -delete", "psql x", "kill 1", "uv run bash -c x", "npx node -e x"],
+     "find . -delete", "psql x", "kill 1", "julia -e 1", "R -e 1", "gcc -o a a.c",
+     "python -m IPython -c 1",
+     "nohup nohup nohup nohup nohup make test", "uv run bash -c x", "npx node -e x"],
 )  # fmt: skip
 def test_command_without_a_safe_prefix_gets_a_reason_instead(command: str) -> None:
     offer = offer_prefixes(lex(command)[0].words)
@@ -92,13 +94,17 @@ OUTSIDE_OF_THE_PREFIX = {
         "timeout 61 make test", "timeout 60 rm x"),
     "sed -i *": ("sed -i s/a/b/e a", "sed -i 's/a/b/w x' a", "sed -i 1e a", "sed -i 'w x' a",
         "sed -i -f a b", "sed -i s/a/b/ ../x", "sed -i s/a/b/ .git/config", "sed -i s/a/b/ /etc/x",
-        "sed -i -e 'e id' a", "sed -i --expression='e id' a", "sed s/a/b/ a"),
+        "sed -i -e 'e id' a", "sed -i s/a/b/ *", "sed -i --expression='e id' a", "sed s/a/b/ a"),
     "mkdir *": ("mkdir ../x", "mkdir .git/x", "mkdir /tmp/x"),
     "mv *": ("mv a ../x", "mv a .git/hooks/x", "mv .env a", "mv -t /tmp a"),
     "touch *": ("touch /tmp/x", "touch .git/hooks/x"),
     "go test *": ("go test -exec ./x", "go test -toolexec ./x"),
     "cargo test *": ("cargo test --config x", "cargo test --manifest-path x"),
     "ruff check *": ("ruff check -o x", "ruff format", "ruff check --config x"),
+    "./x.sh *": ("cd src && ./x.sh a", "cd src; ./x.sh", "x.sh", "./y.sh"),
+    "node x.js *": ("cd src && node x.js", "node -r ./y x.js", "node -e 1 x.js"),
+    "cmake *": ("cmake -E env sh", "cmake -P x"),
+    "nohup nohup nohup nohup nohup make test *": ("nohup nohup make test deploy",),
     "jest *": ("jest --require ./x", "jest --exec x"),
 }  # fmt: skip
 
