@@ -41,6 +41,8 @@ _ANSWER_WORDS: dict[str, Literal["once", "session", "always"] | Step] = {
     "e": "command",
     "all": "all",
 }
+_BETWEEN_RULES = " ; "
+"""Separates rules that the user writes; no command pattern contains it."""
 GUARD_S = 0.4
 """An answer that comes sooner was typed before the question could be read."""
 _MOST_LISTED = 30
@@ -69,7 +71,8 @@ class PermissionPrompt:
     def use_own_rules(self, text: str) -> None:
         """Offer the rules in a line. Raises DirgeError if they can't be stored for this call."""
         if self.request.try_rules is not None:
-            offer = self.request.try_rules([text.strip()])
+            rules = [rule.strip() for rule in text.split(_BETWEEN_RULES) if rule.strip()]
+            offer = self.request.try_rules(rules)
             self.offers = [*self.request.offers, offer]
             self.at = len(self.offers) - 1
 
