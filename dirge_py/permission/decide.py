@@ -7,6 +7,8 @@ similar commands (`prefix_rules`) or a folder.
 
 import os.path
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Literal, TypeAlias, cast
+
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.paths import is_below, is_below_any
 from dirge_py.permission.decision import Decision, Policy, TraceLine, strictest
@@ -15,8 +17,6 @@ from dirge_py.permission.patterns import quoted_command, quoted_path
 from dirge_py.permission.prefix_rules import offer_prefixes
 from dirge_py.permission.rules import Effect, Mode, PolicySet, Rule, forbids, may_forbid, permits
 from dirge_py.types.questions import AskedClaim
-from typing import Literal, TypeAlias, cast
-
 
 TableRow = Literal[
     "read", "read outside", "edit", "edit guarded", "look", "run", "sandboxed build", "reach out",

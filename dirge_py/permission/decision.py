@@ -4,14 +4,14 @@ import hashlib
 import json
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Literal, cast, get_args
+
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.text import one_line, truncate
 from dirge_py.permission.facts import CallFacts
 from dirge_py.permission.rules import Effect
 from dirge_py.types.questions import AskedClaim
 from dirge_py.types.tools import Claim, Operation, ShellCommand
-from typing import Any, Literal, cast, get_args
-
 
 Policy = Literal[
     "hard-deny", "deny-rule", "protected", "grant", "allow-rule", "ask-rule", "builtin", "mode",

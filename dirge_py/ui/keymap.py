@@ -9,14 +9,13 @@ import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
 from dirge_py.lib.nearest import nearest
 from dirge_py.types.extensions import KeyBinding
-from typing import Literal, TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
     from dirge_py.config.schema import Config
-
-
 
 
 _SAME = {

@@ -1,13 +1,14 @@
 import json
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
 from dirge_py.permission.decision import explain
 from dirge_py.permission.engine import suggest_flags
 from dirge_py.permission.rules import Effect, Mode, Rule
 from dirge_py.types.tools import Claim, Operation
-from hypothesis import HealthCheck, given, settings, strategies as st
 from tests.security.sizes import size
-
 
 from .conftest import Project, allow, ask, deny
 
