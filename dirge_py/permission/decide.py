@@ -42,7 +42,7 @@ _EFFECTS: dict[tuple[TableRow, Mode], Effect] = {
     for mode, effect in zip(_MODES, line.split(), strict=False)
 }
 _REASONS = {row: line.split(maxsplit=len(_MODES))[-1] for row, line in _TABLE.items()}
-_TOO_WIDE = "the workspace is not a project but your home folder, or a folder above it"
+_WIDE_WORKSPACE = "the workspace is not a project but your home folder, or a folder above it"
 _RECALLING = frozenset(("read", "view", "list", "load", "search", "show", "get", "recall"))
 
 
@@ -76,7 +76,7 @@ def _default_reason(row: TableRow, fact: Fact) -> str:
         return "changing a file of the operating system"
     if isinstance(fact, PathFact) and fact.place.inside:
         place = fact.place
-        wide = _TOO_WIDE if place.is_too_wide else ""
+        wide = _WIDE_WORKSPACE if place.is_too_wide else ""
         special = (place.secret,) if fact.op == "read" else (place.protected, place.unkept, wide)
         return next(filter(None, special), _REASONS[row])
     return _REASONS[row]
