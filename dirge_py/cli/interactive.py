@@ -10,21 +10,14 @@ from argparse import Namespace
 from collections.abc import Callable, Mapping
 from contextlib import chdir
 from dataclasses import fields, replace
-from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-from dirge_py.cli.flags import (
-    build_options,
-    first_prompt,
-    key_from_stdin,
-    load_settings,
-    with_notices,
-)
+from dirge_py.cli.flags import build_options, first_prompt, key_from_stdin, load_settings, with_notices
 from dirge_py.config import paths
 from dirge_py.frontend.session_opener import OpenMode
 from dirge_py.lib.lazy import late
 from dirge_py.types.questions import Asker
+from functools import partial
+from pathlib import Path
+from typing import Any, TYPE_CHECKING
 
 if TYPE_CHECKING:
     from dirge_py.cli.demo.play import Demo
@@ -34,6 +27,8 @@ if TYPE_CHECKING:
     from dirge_py.permission.project_trust import TrustGate
     from dirge_py.sdk.options import BuildOptions
     from dirge_py.ui.options import UiOptions
+
+
 
 
 def tui_start(flags: Namespace) -> "UiOptions":
@@ -94,12 +89,12 @@ def demo_start(demo: "Demo") -> "UiOptions":
 
 def _theme(file: Path) -> str:
     """Return the theme in the settings without validating them, which takes a tenth of a second."""
-    from dirge_py.ui.theme.styles import DEFAULT_THEME
+    from dirge_py.ui.theme.styles import AUTO_THEME
 
     try:
         return str(tomllib.loads(file.read_text(encoding="utf-8"))["ui"]["theme"])
     except (OSError, ValueError, KeyError, TypeError):
-        return DEFAULT_THEME
+        return AUTO_THEME
 
 
 class SessionOpeners:

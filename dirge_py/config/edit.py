@@ -88,6 +88,15 @@ def save_rules(rules: Sequence[str], *, file: Path) -> Path:
     return file
 
 
+def save_theme(name: str, *, file: Path) -> None:
+    """Write the name of a theme into the settings file, under `[ui]`."""
+
+    def change(document: tomlkit.TOMLDocument) -> None:
+        document.setdefault("ui", tomlkit.table())["theme"] = name
+
+    edit_config(file, change)
+
+
 def edit_config(file: Path, change: Callable[[tomlkit.TOMLDocument], Any]) -> None:
     """Apply `change` to the file under its lock; keep the old version as `config.toml.bak`."""
     file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

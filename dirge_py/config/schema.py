@@ -2,29 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping
-from functools import cache
-from typing import Annotated, Any, Literal
-
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    PrivateAttr,
-    ValidationInfo,
-    WithJsonSchema,
-    field_validator,
-    model_validator,
-)
-
-from dirge_py.config.services import (
-    OFFLINE,
-    PROVIDER_TYPES,
-    SERVICES,
-    base_url_problem,
-    installed_providers,
-)
+from dirge_py.config.services import OFFLINE, PROVIDER_TYPES, SERVICES, base_url_problem, installed_providers
 from dirge_py.config.sources import Origin
 from dirge_py.lib.nearest import nearest
 from dirge_py.types.errors import ConfigError
@@ -32,6 +10,11 @@ from dirge_py.types.llm import ThinkingLevel
 from dirge_py.types.modes import mode_named
 from dirge_py.types.sampling import Sampling
 from dirge_py.types.tools import Operation, fatal_error_problem
+from functools import cache
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr, ValidationInfo, WithJsonSchema, field_validator, model_validator
+from typing import Annotated, Any, Literal
+
+
 
 SEED_NAMES: Mapping[str, str] = {
     "phased_workflow_enabled": "enabled",
@@ -456,7 +439,7 @@ class MemoryTable(Table):
 class UiTable(Table):
     """How the terminal UI looks."""
 
-    theme: str = setting("phosphor", "The name of a theme.")
+    theme: str = setting("auto", "The name of a theme; auto: dark or light, as the terminal is.")
     show_thinking: bool = setting(False, "Show the thinking of models.")
     keymap: Literal["default", "emacs", "vim"] = setting(
         "default", "How the input is edited; `[keys]` changes single keys."

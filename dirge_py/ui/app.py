@@ -4,18 +4,6 @@ import asyncio
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
-
-from textual import events, work
-from textual.app import ComposeResult
-from textual.containers import Horizontal
-from textual.theme import Theme
-from textual.timer import Timer
-from textual.widgets import Input, TextArea
-from textual.worker import Worker
-
 from dirge_py.frontend.controller import ChatController
 from dirge_py.frontend.replay import plan_events
 from dirge_py.slash.base import Choice, PickerAction, Tone
@@ -26,10 +14,10 @@ from dirge_py.types.questions import Question, QuestionAnswer
 from dirge_py.ui.chrome import ChromePresenter
 from dirge_py.ui.dialog_host import DialogHost
 from dirge_py.ui.feed import TranscriptFeed
-from dirge_py.ui.keymap import TOGETHER, Keymap, spell
+from dirge_py.ui.keymap import Keymap, TOGETHER, spell
 from dirge_py.ui.options import UiOptions, UiSettings
 from dirge_py.ui.panels.choices import ChoiceList, LineQuestion, Picker
-from dirge_py.ui.panels.dialog import PAUSE_S, Dialog, DialogOptions
+from dirge_py.ui.panels.dialog import Dialog, DialogOptions, PAUSE_S
 from dirge_py.ui.panels.find_bar import FindBar
 from dirge_py.ui.panels.side_panels import QueuePanel, key_hint
 from dirge_py.ui.prompt.completion import Completer
@@ -40,16 +28,30 @@ from dirge_py.ui.status import StatusBar, running_shells
 from dirge_py.ui.terminal.app_base import ScreenAction, TerminalApp
 from dirge_py.ui.terminal.clipboard import Clipboard
 from dirge_py.ui.terminal.editor import edit_file_text, edit_in_editor
+from dirge_py.ui.terminal.input import TerminalBackground
 from dirge_py.ui.terminal.notifications import Notifier
 from dirge_py.ui.theme.styles import DEFAULT_THEME, theme_or_default
 from dirge_py.ui.theme.switcher import ThemeSwitcher, css_variables
 from dirge_py.ui.transcript.layout import LinePosition
 from dirge_py.ui.transcript.view import TranscriptWidget
 from dirge_py.ui.user_shell import ShellBox, UserShell
+from functools import partial
+from pathlib import Path
+from textual import events, work
+from textual.app import ComposeResult
+from textual.containers import Horizontal
+from textual.theme import Theme
+from textual.timer import Timer
+from textual.widgets import Input, TextArea
+from textual.worker import Worker
+from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
     from dirge_py.config.schema import Config
     from dirge_py.conversation.conversation import Conversation
+
+
+
 
 
 Action: TypeAlias = Callable[["DirgeApp"], object]
@@ -101,7 +103,11 @@ class DirgeApp(TerminalApp):
         self.front = TuiFrontEnd(self)
         self.controller = ChatController(self, self.commands, self.front)
         self.theme_switcher = ThemeSwitcher(
-            start.theme, draw=self._draw_theme, notify=self.notify_user, run_worker=self.run_worker
+            start.theme,
+            draw=self._draw_theme,
+            notify=self.notify_user,
+            run_worker=self.run_worker,
+            to_terminal=self.to_terminal,
         )
         styles, panel_styles = self.theme_switcher.styles, self.theme_switcher.panel_styles
         self.transcript = TranscriptWidget(styles, self.keymap)
@@ -186,8 +192,16 @@ class DirgeApp(TerminalApp):
         # `focus` would take effect only after pending keys.
         self.set_focus(self.composer)
         self.refresh_status()
-        self.app_resume_signal.subscribe(self, lambda _: self.draw_anew())
+        self.app_resume_signal.subscribe(self, lambda _: self._on_resumed())
+        self.call_after_refresh(self.theme_switcher.ask_background)
         self.call_after_refresh(self.session_opener.begin)
+
+    def _on_resumed(self) -> None:
+        self.draw_anew()
+        self.theme_switcher.ask_background()
+
+    def on_terminal_background(self, message: TerminalBackground) -> None:
+        self.theme_switcher.on_background(is_dark=message.is_dark)
 
     def adopt(self, conversation: "Conversation") -> None:
         """Switch to this conversation, with an empty transcript."""

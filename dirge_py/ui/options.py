@@ -2,16 +2,17 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import TYPE_CHECKING, Literal
-
 from dirge_py.frontend.session_opener import OpenFirst, OpenOther
-from dirge_py.ui.theme.styles import DEFAULT_THEME
+from dirge_py.ui.theme.styles import AUTO_THEME
+from pathlib import Path
+from typing import Literal, TYPE_CHECKING
 
 if TYPE_CHECKING:
     from dirge_py.config.schema import Config
     from dirge_py.permission.project_trust import TrustGate
     from dirge_py.providers.setup import ProviderSetup
+
+
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +77,7 @@ class UiOptions:
     """Show the list of sessions first (`-r` without an id)."""
     has_tips: bool = False
     """The first greeting has tips, recent sessions and what the mode means."""
-    theme: str = DEFAULT_THEME
+    theme: str = AUTO_THEME
     """The name of the theme."""
     is_stored: bool = True
     """The conversation is stored and can be resumed."""

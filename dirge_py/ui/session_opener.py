@@ -3,10 +3,6 @@
 import asyncio
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from dataclasses import replace
-from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
-
 from dirge_py import slash
 from dirge_py.frontend.controller import ChatController
 from dirge_py.frontend.session_opener import OpenMode, SessionOpener
@@ -26,15 +22,20 @@ from dirge_py.ui.options import UiOptions, UiSettings
 from dirge_py.ui.status import prompt_in_use
 from dirge_py.ui.theme.styles import theme_names, use_extension_themes
 from dirge_py.ui.transcript.blocks import GreetingBlock
-
-_MOST_RECENT = 3
-_TITLE_WIDTH = 48
+from functools import partial
+from pathlib import Path
+from typing import Any, Protocol, TYPE_CHECKING
 
 if TYPE_CHECKING:
     from dirge_py.config.schema import Config
     from dirge_py.conversation.conversation import Conversation
     from dirge_py.permission.project_trust import TrustGate
     from dirge_py.session.history import PlanRecordEvent
+
+
+_MOST_RECENT = 3
+_TITLE_WIDTH = 48
+
 
 
 class OpenerScreen(Protocol):
@@ -69,6 +70,8 @@ class TuiSessionOpener:
         self.adopt, self.notify_user = screen.adopt, feed.notify
         self._sessions = SessionOpener(self, controller, dialogs)
         self._is_over = asyncio.Event()
+        self.project_theme = ""
+        """The theme of the trusted project; "" for none."""
         self._has_explained = False
         self._setup_results: list[str] = []
         self._warnings: list[str] = []
@@ -143,6 +146,7 @@ class TuiSessionOpener:
         gate = await asyncio.to_thread(_read_gate, self.start.project)
         if gate.offer is not None:
             gate.answer(is_trusted=await self._dialogs.trust(gate.offer))
+        self.project_theme = gate.theme
         if gate.theme and gate.theme not in theme_names():
             self._warnings.append(f"[ui] of the project: there is no theme {gate.theme!r}.")
         elif gate.theme:

@@ -1,11 +1,6 @@
 """Slash commands in the UI."""
 
 import asyncio
-from pathlib import Path
-
-import pytest
-from textual.widgets import Input
-
 from dirge_py.conversation.conversation import Conversation
 from dirge_py.permission.decision import explain
 from dirge_py.permission.project_trust import TrustGate
@@ -14,9 +9,14 @@ from dirge_py.sdk.options import SessionChoice
 from dirge_py.types.errors import ConfigError, NoProvider, SessionError
 from dirge_py.types.questions import Asker
 from dirge_py.ui.options import UiOptions, UiSettings
-from tests.support.app_driver import WAITING_COMMAND, AppDriver, running_app
+from pathlib import Path
+from tests.support.app_driver import AppDriver, WAITING_COMMAND, running_app
 from tests.support.fake_service import FakeService, ModelReply, RawReply
 from tests.support.project import ScriptedProject
+from textual.widgets import Input
+
+import pytest
+
 
 
 async def test_e01_help_lists_every_command_alias_and_effective_key(project: ScriptedProject):
@@ -123,7 +123,7 @@ async def test_problems_in_settings_are_shown_at_start(project: ScriptedProject)
         assert "! [keys]: unknown action 'fly'." in driver.text
         assert "! [aliases]: /quit is now /clear, no longer the built-in command." in driver.text
         assert "! [aliases]: /x: There is no command /nothing." in driver.text
-        assert "! [ui]: there is no theme 'neon', only dark, " in driver.text
+        assert "! [ui]: there is no theme 'neon', only auto, dark, " in driver.text
 
 
 async def test_e05_unknown_model_changes_nothing(project: ScriptedProject):

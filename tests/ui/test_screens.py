@@ -1,16 +1,11 @@
-"""Each state of the screen in three sizes and three themes.
+"""Each state of the screen in several sizes, dark, light and without colours.
 
 Update on purpose only: `pytest tests/ui/test_screens.py --snapshot-update`, and look at them.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
-
-import pytest
-from pytest_textual_snapshot import SVGImageExtension
-from syrupy.assertion import SnapshotAssertion
-
 from dirge_py.permission.rules import Mode
 from dirge_py.providers.scripted import Reply
 from dirge_py.types.errors import ProviderError
@@ -21,13 +16,18 @@ from dirge_py.types.tools import Preview
 from dirge_py.ui import session_opener
 from dirge_py.ui.options import UiSettings
 from dirge_py.ui.transcript import tool_block
-from tests.support.app_driver import WAITING_COMMAND, AppDriver, running_app
+from pytest_textual_snapshot import SVGImageExtension
+from syrupy.assertion import SnapshotAssertion
+from tests.support.app_driver import AppDriver, WAITING_COMMAND, running_app
 from tests.support.project import ScriptedProject
-from tests.ui.test_hunk_view import GONE, X
-from tests.ui.test_hunk_view import request as change_of
+from tests.ui.test_hunk_view import GONE, X, request as change_of
 from tests.ui.test_transcript import SAMPLE
 
-SIZES = ((80, 24), (120, 40), (200, 50))
+import pytest
+
+
+SIZES = ((80, 24), (60, 20), (120, 40), (200, 50))
+USUAL_SIZES = ((80, 24), (120, 40))
 USAGE = Usage(input=12_300, output=420, cache_read=9_000)
 PUSH = PermissionRequest(
     call_id="c",
@@ -219,9 +219,11 @@ def still() -> UiSettings:
     return UiSettings(reduced_motion=True)
 
 
-async def shots(driver: AppDriver, theme: str) -> Iterator[tuple[str, str]]:
+async def shots(
+    driver: AppDriver, theme: str, sizes: Sequence[tuple[int, int]] = SIZES
+) -> Iterator[tuple[str, str]]:
     found = []
-    for width, height in SIZES:
+    for width, height in sizes:
         await driver.pilot.resize_terminal(width, height)
         await driver.until(lambda: driver.knows_git)
         found.append((f"{theme} {width}x{height}", driver.app.export_screenshot(title="dirge")))
@@ -239,7 +241,7 @@ async def test_screen_in_color_matches_snapshot(
         project, size=SIZES[0], mode=what.mode, clock=lambda: 0.0, prepare=still
     ) as driver:
         await what.act(driver)
-        taken = [*await shots(driver, "phosphor")]
+        taken = [*await shots(driver, "dark")]
         driver.app.set_colors("light")
         taken += [*await shots(driver, "light")]
 
@@ -261,6 +263,6 @@ async def test_screen_without_color_matches_snapshot(
         project, size=SIZES[0], mode=what.mode, clock=lambda: 0.0, prepare=still, no_color=True
     ) as driver:
         await what.act(driver)
-        taken = [*await shots(driver, "none")]
+        taken = [*await shots(driver, "none", USUAL_SIZES)]
 
     assert [name for name, shot in taken if pictures(name=name) != shot] == []

@@ -6,6 +6,7 @@ import pytest
 
 from dirge_py.types.errors import ConfigError
 from dirge_py.types.extensions import Theme
+from dirge_py.ui.terminal.input import TerminalBackground, TerminalInput
 from dirge_py.ui.theme.styles import (
     complete_colors,
     load_theme,
@@ -42,7 +43,7 @@ def contrast(one: str, other: str) -> float:
     return (light + 0.05) / (dark + 0.05)
 
 
-@pytest.mark.parametrize("name", theme_names())
+@pytest.mark.parametrize("name", [name for name in theme_names() if name != "auto"])
 def test_theme_colors_have_enough_contrast(name: str):
     colors = complete_colors(load_theme(name))
     least = 7 if name == "high-contrast" else 4.5
@@ -53,6 +54,8 @@ def test_theme_colors_have_enough_contrast(name: str):
         for ground in ON.get(role, ("background", "surface"))
     ]
     pairs += [("text", "selection"), ("accent", "selection")]
+    syntax = ("text", "keyword", "string", "comment", "number", "function")
+    pairs += [(role, f"{change}_ground") for role in syntax for change in ("added", "removed")]
     faint = [
         (role, ground) for role, ground in pairs if contrast(colors[role], colors[ground]) < least
     ]
@@ -102,7 +105,7 @@ def test_theme_error_names_line_and_key(tmp_path: Path, text: str, expected: str
 @pytest.mark.parametrize("name", ["nowhere", "../phosphor", ""])
 def test_unknown_theme_falls_back_to_default(name: str):
     theme, problem = theme_or_default(name)
-    assert (theme.name, "no theme" in problem) == ("phosphor", True)
+    assert (theme.name, "no theme" in problem) == ("dark", True)
 
 
 async def test_invalid_theme_file_is_reported_and_default_theme_is_used(
@@ -111,7 +114,7 @@ async def test_invalid_theme_file_is_reported_and_default_theme_is_used(
     (themes / "mine.toml").write_text('[colors]\ntxt = "#ffffff"\n')
     async with running_app(project, theme="mine") as at:
         await at.until(lambda: "unknown role `txt`" in " ".join(at.text.split()))
-        assert at.app.theme_switcher.theme.name == "phosphor"
+        assert at.app.theme_switcher.theme.name == "dark"
 
 
 async def test_changed_theme_file_is_applied_without_scrolling(
@@ -155,3 +158,57 @@ async def test_theme_picker_previews_theme_and_esc_restores_old_one(project: Scr
         await at.pilot.press("down", "enter")
         await at.until(lambda: at.app.composer.has_focus)
         assert at.app.theme_switcher.theme.name == "high-contrast"
+
+
+async def test_auto_theme_follows_the_background_of_the_terminal(project: ScriptedProject):
+    async with running_app(project) as at:
+        names = [at.app.theme_switcher.theme.name]
+        for report in ("\x1b]11;rgb:ffff/ffff/f0f0\x1b\\", "\x1b[?997;1n", "\x1b[?997;2n"):
+            for message in TerminalInput().feed(report):
+                at.app.post_message(message)
+            await at.pilot.pause()
+            names.append(at.app.theme_switcher.theme.name)
+        assert names == ["dark", "light", "dark", "light"]
+
+
+async def test_chosen_theme_ignores_the_background_of_the_terminal(project: ScriptedProject):
+    async with running_app(project, theme="dark") as at:
+        at.app.post_message(TerminalBackground(is_dark=False))
+        await at.pilot.pause()
+        assert at.app.theme_switcher.theme.name == "dark"
+
+
+@pytest.mark.parametrize(
+    ("answer", "is_dark"),
+    [
+        ("\x1b]11;rgb:1e/1e/1e\x07", True),
+        ("\x1b]11;rgb:fdf6/f6e3/e3e3\x1b\\", False),
+        ("\x1b]11;rgba:0000/0000/0000/ffff\x1b\\", True),
+    ],
+)
+def test_answer_about_the_background_tells_dark_from_light(answer: str, is_dark: bool):
+    assert [*TerminalInput().feed(answer)] == [TerminalBackground(is_dark)]
+
+
+async def test_theme_command_keeps_the_theme_for_later_starts(
+    project: ScriptedProject, tmp_path: Path
+):
+    file = tmp_path / "config.toml"
+    file.write_text("# mine\n[ui]\navatar = false\n")
+    async with running_app(project, settings_file=file) as at:
+        await at.send("/theme light")
+        await at.until(lambda: "Theme: light. Stored as `theme`" in at.text)
+        assert str(file) in "".join(at.text.split())
+    assert file.read_text() == '# mine\n[ui]\navatar = false\ntheme = "light"\n'
+
+
+async def test_theme_that_cannot_be_stored_is_used_until_the_end(
+    project: ScriptedProject, tmp_path: Path
+):
+    file = tmp_path / "config.toml"
+    file.write_text("[ui\n")
+    async with running_app(project, settings_file=file) as at:
+        await at.send("/theme light")
+        await at.until(lambda: "It can't be stored" in at.text)
+        assert at.app.theme_switcher.theme.name == "light"
+    assert file.read_text() == "[ui\n"

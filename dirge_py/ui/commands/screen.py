@@ -5,28 +5,30 @@ import os
 import re
 import sys
 from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Literal, cast, get_args
-
-from textual.app import SuspendNotSupported
-
 from dirge_py.lib.lazy import late
 from dirge_py.sdk.doctor import terminal
 from dirge_py.sdk.doctor.report import CheckResult, as_text
 from dirge_py.slash.base import Choice, ask_option, command
-from dirge_py.types.errors import UsageError
+from dirge_py.types.errors import DirgeError, UsageError
 from dirge_py.ui import actions
 from dirge_py.ui.app import TuiFrontEnd
-from dirge_py.ui.chrome import WIDE, ChromePresenter, Side
+from dirge_py.ui.chrome import ChromePresenter, Side, WIDE
 from dirge_py.ui.keymap import Key, key_problems, spell
 from dirge_py.ui.terminal.clipboard import last_copy_file
-from dirge_py.ui.theme.styles import theme_names, user_themes
+from dirge_py.ui.theme.styles import AUTO_THEME, theme_names, user_themes
+from pathlib import Path
+from textual.app import SuspendNotSupported
+from typing import Literal, TYPE_CHECKING, cast, get_args
+
+
 
 if TYPE_CHECKING:
+    from dirge_py.config.edit import save_theme
     from dirge_py.conversation.conversation import Conversation
     from dirge_py.sdk.doctor.checks import examine
     from dirge_py.ui.app import DirgeApp
 else:
+    save_theme = late("dirge_py.config.edit", "save_theme")
     examine = late("dirge_py.sdk.doctor.checks", "examine")
 
 
@@ -239,11 +241,17 @@ async def reasoning(args: str, conversation: "Conversation", front: TuiFrontEnd)
     actions.show_thinking(front.app, _STATES.get(args, not front.app.ui_settings.show_thinking))
 
 
-@command("theme", "switch the colours", usage="[NAME]", complete=lambda _: theme_names())
+@command(
+    "theme",
+    "switch the colours, and keep them for later starts",
+    usage="[NAME]",
+    complete=lambda _: theme_names(),
+)
 async def theme(args: str, conversation: "Conversation", front: TuiFrontEnd) -> None:
     name: str | None = args
     if not name:
-        detail = dict.fromkeys(user_themes(), "yours")
+        detail = {AUTO_THEME: "dark or light, as the terminal is"}
+        detail |= dict.fromkeys(user_themes(), "yours")
         choices = [Choice(id=n, label=n, detail=detail.get(n, "")) for n in theme_names()]
         name = await front.app.theme_switcher.pick(choices, front.app.picker)
         front.app.composer.focus()
@@ -252,6 +260,24 @@ async def theme(args: str, conversation: "Conversation", front: TuiFrontEnd) -> 
         raise UsageError(f"There is no theme {name!r}.", hint=hint)
     if name:
         front.app.set_colors(name)
+        await _keep_theme(name, front)
+
+
+async def _keep_theme(name: str, front: TuiFrontEnd) -> None:
+    """Write the theme into the settings, and say what happened."""
+    opener, file = front.app.session_opener, front.settings_file
+    if file is None:
+        front.show(f"Theme: {name}, until you quit.")
+        return
+    try:
+        await asyncio.to_thread(save_theme, name, file=file)
+    except DirgeError as error:
+        words = f"Theme: {name}, until you quit. It can't be stored: {error.in_one_line()}"
+        front.show(words, tone="warning")
+        return
+    own = opener.project_theme
+    later = f" Here, this project's own theme ({own}) comes first at the start." if own else ""
+    front.show(f"Theme: {name}. Stored as `theme` under [ui] in {file}.{later}", tone="good")
 
 
 @command("vim", "Vim's keys in the input, on or off")

@@ -72,10 +72,10 @@ class TerminalDriver(LinuxDriver):
 
     def disable_input(self) -> None:
         super().disable_input()
-        # Textual turns these on when the terminal reports support, which may happen after it has
-        # turned the others off.
+        # Textual turns the first two on when the terminal reports support, which may happen after
+        # it has turned the others off. The third: reports of the background.
         if self._writer_thread is not None:
-            self.write("\x1b[?1016l\x1b[?2048l")
+            self.write("\x1b[?1016l\x1b[?2048l\x1b[?2031l")
 
     def _get_terminal_size(self) -> tuple[int, int]:
         # The terminal's own size, as COLUMNS in the environment may be outdated.

@@ -5,6 +5,7 @@ Unknown sequences are dropped; Textual's own parser would type half a mouse repo
 
 import re
 from collections.abc import Generator, Iterator
+from dataclasses import dataclass
 
 from textual import events
 from textual._ansi_sequences import ANSI_SEQUENCES_KEYS
@@ -36,8 +37,18 @@ _PASSED_ON = re.compile(
 _EXTENDED = re.compile(
     r"\x1b\[(\d{0,7})[\d:]*(?:;(\d{0,3})(?::(\d))?)?(?:;([\d:]*))?([u~ABCDEFHPQRS])"
 )
+_BACKGROUND = re.compile(r"\x1b\]11;rgba?:([0-9a-fA-F]{1,4})/([0-9a-fA-F]{1,4})/([0-9a-fA-F]{1,4})")
+_SCHEMES = {"\x1b[?997;1n": True, "\x1b[?997;2n": False}
+"""Reports of mode 2031, with whether the background is dark."""
 _SHIFT_AND_LOCKS = 1 | 64 | 128
 _LAST_CODEPOINT = 0x10FFFF
+
+
+@dataclass
+class TerminalBackground(Message):
+    """The terminal has reported its background."""
+
+    is_dark: bool
 
 
 class TerminalInput:
@@ -119,6 +130,10 @@ class TerminalInput:
             self._paste = []
         elif sequence in _FOCUS:
             yield _FOCUS[sequence]()
+        elif sequence in _SCHEMES:
+            yield TerminalBackground(_SCHEMES[sequence])
+        elif color := _BACKGROUND.match(sequence):
+            yield TerminalBackground(_is_dark(color))
         elif sequence == _ESC:
             yield events.Key("escape", _ESC)
         elif len(sequence) == 2:
@@ -209,6 +224,12 @@ def _size_of_string(text: str) -> int:
     if 0 <= cut < len(text) - 1:
         return cut
     return len(text) if len(text) > _LONGEST_STRING else 0
+
+
+def _is_dark(color: re.Match[str]) -> bool:
+    """Whether a colour such as `rgb:1c1c/1c1c/1c1c` is nearer to black than to white."""
+    red, green, blue = (int(part, 16) / (16 ** len(part) - 1) for part in color.groups())
+    return 0.299 * red + 0.587 * green + 0.114 * blue < 0.5
 
 
 def _number(part: str) -> int:

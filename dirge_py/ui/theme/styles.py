@@ -16,7 +16,9 @@ from dirge_py.lib.nearest import nearest
 from dirge_py.types.errors import ConfigError
 from dirge_py.types.extensions import Theme
 
-DEFAULT_THEME = "phosphor"
+AUTO_THEME = "auto"
+"""The name that follows the terminal: the dark theme, or the light one on a light background."""
+DEFAULT_THEME = "dark"
 _LIGHT_THEME = "light"
 _FOLDER = Path(__file__).parent
 
@@ -31,9 +33,9 @@ def use_extension_themes(themes: Iterable[Theme]) -> None:
 
 
 def theme_names() -> Sequence[str]:
-    """Return the sorted names of all themes: dirge's, those of extensions, and the user's own."""
+    """Return "auto" and the sorted names of all themes: dirge's, of extensions, and the user's."""
     bundled = {path.stem for path in _FOLDER.glob("*.toml")}
-    return sorted({*bundled, *_extension_themes, *user_themes()})
+    return [AUTO_THEME, *sorted({*bundled, *_extension_themes, *user_themes()} - {AUTO_THEME})]
 
 
 def load_theme(name: str) -> Theme:
@@ -43,16 +45,22 @@ def load_theme(name: str) -> Theme:
     return _extension_themes.get(name) or _bundled(name)
 
 
-def theme_or_default(name: str) -> tuple[Theme, str]:
-    """Return the theme of this name, or the default one and a sentence that says why."""
+def theme_or_default(name: str, *, is_dark: bool = True) -> tuple[Theme, str]:
+    """Return the theme of this name, or the default one and a sentence that says why.
+
+    `is_dark` is the terminal's background, which "auto" follows.
+    """
+    if name == AUTO_THEME:
+        name = DEFAULT_THEME if is_dark else _LIGHT_THEME
     try:
         return load_theme(name), ""
     except KeyError:
         known = ", ".join(theme_names())
-        return _bundled(DEFAULT_THEME), f"[ui]: there is no theme {name!r}, only {known}."
+        why = f"[ui]: there is no theme {name!r}, only {known}."
+        return _bundled(DEFAULT_THEME), f"{why} dirge uses `{DEFAULT_THEME}` instead."
     except ConfigError as error:
         why = error.in_one_line()
-        return _bundled(DEFAULT_THEME), f"{why} {DEFAULT_THEME} is shown in its place."
+        return _bundled(DEFAULT_THEME), f"{why} dirge uses `{DEFAULT_THEME}` instead."
 
 
 def roles() -> Sequence[str]:

@@ -1,5 +1,6 @@
-"""Applies themes, previews them, and reads a theme again when its file changes."""
+"""Applies themes, previews them, and follows the terminal's background and a theme's file."""
 
+import os
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -14,11 +15,17 @@ from dirge_py.ui.panels.choices import Picker
 from dirge_py.ui.prompt.file_index import awatch
 from dirge_py.ui.theme import styles
 
+_ASK_BACKGROUND = "\x1b]11;?\x1b\\\x1b[?2031h"
+"""Ask for the background, and for a report when the terminal switches between dark and light."""
+_MUTE_TERMINALS = ("linux", "dumb", "")
+"""Values of TERM for terminals that would print the question."""
+
 
 class ThemeSwitcher:
     """The active theme. `problem` says why it isn't the one called `name`.
 
-    `draw` gets the theme for Textual and the name of the one that it replaces.
+    `draw` gets the theme for Textual and the name of the one that it replaces; `to_terminal` sends
+    an escape sequence.
     """
 
     def __init__(
@@ -28,8 +35,11 @@ class ThemeSwitcher:
         draw: Callable[[TextualTheme, str], None],
         notify: Callable[..., None],
         run_worker: "Callable[..., Worker[None]]",
+        to_terminal: Callable[[str], None],
     ) -> None:
         self._draw, self._notify, self._run_worker = draw, notify, run_worker
+        self._to_terminal = to_terminal
+        self._is_dark = True
         self._serial = 0
         self._watcher: Worker[None] | None = None
         self.name = name
@@ -43,10 +53,25 @@ class ThemeSwitcher:
     def use(self, name: str) -> str:
         """Apply the theme of this name, or the default one; return the problem."""
         self.name = name
-        theme, self.problem = styles.theme_or_default(name)
+        theme, self.problem = styles.theme_or_default(name, is_dark=self._is_dark)
         self.show(theme)
         self.watch()
+        self.ask_background()
         return self.problem
+
+    def ask_background(self) -> None:
+        """Ask the terminal for its background if the theme follows it; nothing waits for this."""
+        if self.name == styles.AUTO_THEME and os.environ.get("TERM", "") not in _MUTE_TERMINALS:
+            self._to_terminal(_ASK_BACKGROUND)
+
+    def on_background(self, *, is_dark: bool) -> None:
+        """Follow the background that the terminal has reported."""
+        if is_dark == self._is_dark:
+            return
+        self._is_dark = is_dark
+        if self.name == styles.AUTO_THEME:
+            theme, self.problem = styles.theme_or_default(self.name, is_dark=is_dark)
+            self.show(theme)
 
     def show(self, theme: Theme) -> None:
         """Draw with another theme."""
@@ -68,7 +93,7 @@ class ThemeSwitcher:
         before = self.theme
 
         def try_out(name: str) -> None:
-            theme, _ = styles.theme_or_default(name)
+            theme, _ = styles.theme_or_default(name, is_dark=self._is_dark)
             if theme != self.theme:
                 self.show(theme)
 
