@@ -1,8 +1,12 @@
 """Diffs in the transcript: word marks, two columns, hunks, and stable layout."""
 
+from collections.abc import Sequence
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rich.color import Color
+from textual.strip import Strip
 
 from dirge_py.ui.theme.styles import load_theme, styles_for
 from dirge_py.ui.transcript.diff import (
@@ -15,6 +19,7 @@ from dirge_py.ui.transcript.diff import (
     pair_lines,
     read_diff,
 )
+from dirge_py.ui.transcript.markdown import paint_markdown
 from dirge_py.ui.transcript.renderer import TranscriptRenderer
 from dirge_py.ui.transcript.tool_block import ToolBlock
 from tests.support.rendered_lines import paint_diff
@@ -177,3 +182,55 @@ def test_diff_of_several_files_shows_file_names() -> None:
     assert page.text.split("\n")[0].strip() == "a.py"
     assert "\n   b.py\n" in page.text
     assert list(page.blocks[0].landmarks) == [0, 7, 9, 16]
+
+
+CODE = '--- a.py\n+++ a.py\n@@ -1,2 +1,2 @@\n def f():\n-    return 1\n+    return "x"'
+
+
+def looks(strips: Sequence[Strip], text: str) -> set[tuple[Color | None, Color | None]]:
+    """The colour and the background of the segments with this text."""
+    return {
+        (segment.style.color, segment.style.bgcolor)
+        for line in strips
+        for segment in line
+        if segment.text.strip() == text and segment.style
+    }
+
+
+def test_changed_code_has_syntax_colors_on_the_ground_of_its_change() -> None:
+    strips = paint_rows(read_diff(CODE), 40, STYLES, path="a.py")[0]
+    keyword = STYLES.syntax.keyword.color
+
+    assert looks(strips, "def") == {(keyword, STYLES.text.bgcolor)}
+    assert looks(strips, "return") == {
+        (keyword, STYLES.diff.added.bgcolor),
+        (keyword, STYLES.diff.removed.bgcolor),
+    }
+
+
+@pytest.mark.parametrize("split", [False, True])
+def test_ground_of_changed_lines_reaches_the_end_of_the_row(split: bool) -> None:
+    strips = paint_rows(read_diff(CODE), 80, STYLES, path="a.py", split=split)[0]
+    ends = [[*line][-1].style for line in strips[1:]]
+
+    assert {line.cell_length for line in strips[1:]} == {80}
+    assert ends[-1] and ends[-1].bgcolor == STYLES.diff.added.bgcolor
+
+
+def test_code_of_an_unknown_language_is_drawn_in_the_colors_of_its_change() -> None:
+    strips = paint_rows(read_diff(CODE), 40, STYLES, path="a.unknown")[0]
+
+    assert STYLES.syntax.keyword.color not in {
+        segment.style.color for line in strips for segment in line if segment.style
+    }
+
+
+def test_fenced_diff_has_grounds_also_while_it_streams() -> None:
+    fence = "```diff\n@@ -1 +1 @@\n-old\n+new\n```"
+    for plain_code in (True, False):
+        strips = paint_markdown(fence, 40, STYLES, plain_code=plain_code)
+        assert [line.text.rstrip() for line in strips] == ["  @@ -1 +1 @@", "  -old", "  +new"]
+        assert [[*line][-1].style for line in strips[1:]] == [
+            STYLES.diff.removed,
+            STYLES.diff.added,
+        ]

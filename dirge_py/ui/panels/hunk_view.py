@@ -149,9 +149,8 @@ def paint_hunk(file: FileSelection, number: int, width: int, styles: Styles) -> 
         return wrap([(f"  {words}", styles.dim)], width)
     rows, digits = _rows(change, number), len(str(max(len(change.before), len(change.after))))
     split, muted = is_split("auto", width), number not in file.accepted
-    return paint_rows(rows, width, styles, is_whole=True, split=split, muted=muted, digits=digits)[
-        0
-    ]
+    options = {"split": split, "muted": muted, "digits": digits}
+    return paint_rows(rows, width, styles, is_whole=True, path=file.path, **options)[0]
 
 
 def _rows(change: Change, number: int) -> list[DiffRow]:

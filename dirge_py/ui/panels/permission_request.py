@@ -80,7 +80,8 @@ def _paint_call(
     if preview.kind == "diff":
         path = wrap([(visible_name(preview.path), styles.strong + styles.text)], width)
         rows, split = read_diff(visible(preview.text)), is_split("auto", width)
-        return path + paint_rows(rows, width, styles, is_whole=True, split=split)[0]
+        body, _ = paint_rows(rows, width, styles, is_whole=True, split=split, path=preview.path)
+        return path + body
     shown = _TRAILING.sub(lambda blanks: f"<{plural(len(blanks[0]), 'blank')}>", preview.text)
     return wrap([(visible(shown), styles.text)], width, indent=("│ ", styles.warning))
 

@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
 from functools import lru_cache
 from itertools import zip_longest
@@ -18,7 +18,8 @@ from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.text import clean
 from dirge_py.ui.theme.styles import Styles
 from dirge_py.ui.transcript.blocks import TranscriptBlock
-from dirge_py.ui.transcript.lines import TAB_WIDTH, Line, Span, fold, strip
+from dirge_py.ui.transcript.lines import TAB_WIDTH, Line, Span, fold, pad, strip
+from dirge_py.ui.transcript.syntax import CodeLine, code_lines, language_of, style_of
 
 LONGEST_LINE = 500
 """Characters of a line beyond which its words aren't compared."""
@@ -154,6 +155,7 @@ def _spans(tokens: Sequence[str], marks: list[bool]) -> Spans:
 
 
 RowKind = Literal["same", "removed", "added", "name", "gap", "note"]
+_PATHS = re.compile(r"^--- ([^\t\n]*).*\n\+\+\+ ([^\t\n]*)", re.MULTILINE)
 _HUNK = re.compile(r"^@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@")
 
 
@@ -217,6 +219,14 @@ def read_diff(diff: str) -> list[DiffRow]:
     return rows
 
 
+def path_in(diff: str) -> str:
+    """Return the path of the first file of a unified diff; "" if it names none."""
+    paths = _PATHS.search(diff)
+    if paths is None:
+        return ""
+    return (paths[1] if paths[2] == "/dev/null" else paths[2]).strip()
+
+
 def count_changes(diff: str) -> tuple[int, int]:
     """Count the lines that a unified diff adds and removes."""
     lines = diff.splitlines()
@@ -240,6 +250,8 @@ _MARGINS = 3
 _NARROWEST_SPLIT = 40
 """Columns below which two sides don't fit."""
 _DIVIDER = " │ "
+_GROUNDED = ("added", "removed")
+"""Kinds of rows with a background of their own, which reaches to the end of the row."""
 _SIGNS = {"added": "+", "removed": "-", "same": " "}
 
 
@@ -260,14 +272,17 @@ def paint_rows(
     split: bool = False,
     muted: bool = False,
     digits: int = 0,
+    path: str = "",
 ) -> tuple[list[Strip], list[int]]:
     """Draw rows, with marked changed words; return the lines, and those at which a hunk begins.
 
     `muted`: everything is dim and nothing is marked. `digits`: the least width of line numbers.
+    `path`: the file up to the first heading, whose name tells the language of the code.
     """
     numbers = [number for row in rows for number in (row.old, row.new) if number is not None]
     digits = max(digits, len(str(max(numbers, default=0))))
-    painter = _Painter(width, styles, indent, is_whole, muted, digits)
+    code = {} if muted else _code_of(rows, path)
+    painter = _Painter(width, styles, indent, is_whole, muted, digits, code)
     strips: list[Strip] = []
     hunks: list[int] = []
     for stretch in _stretches(rows):
@@ -302,6 +317,8 @@ class _Painter:
     is_whole: bool
     muted: bool
     digits: int
+    code: Mapping[int, CodeLine]
+    """The pieces of each row's line, by the row's id; without those that have no colours."""
 
     def below(self, rows: Sequence[DiffRow]) -> list[Strip]:
         """Draw removed lines, then the added ones."""
@@ -335,9 +352,12 @@ class _Painter:
         before = self._fold(old, old.old, old_marks, left) if old else []
         after = self._fold(new, new.new, new_marks, both - left) if new else []
         strips: list[Strip] = []
-        for mine, theirs in zip_longest(before, after, fillvalue=Strip([])):
+        # A side that wraps into fewer lines ends with its ground.
+        empty = [self._ground(row) for row in (old, new)]
+        for at in range(max(len(before), len(after))):
+            mine = pad(before[at] if at < len(before) else Strip([]), left, empty[0])
+            theirs = pad(after[at] if at < len(after) else Strip([]), both - left, empty[1])
             line: Line = [*self.indent, *_cells(mine, self.styles)]
-            line.append((" " * (left - mine.cell_length), self.styles.text))
             line += [(_DIVIDER, self.styles.dim), *_cells(theirs, self.styles)]
             strips.append(strip(line))
         return strips
@@ -346,21 +366,111 @@ class _Painter:
         self, row: DiffRow, number: int | None, marks: Spans, width: int, head: Sequence[Span] = ()
     ) -> list[Strip]:
         shown = "⋯" if row.kind == "gap" else "" if number is None else str(number)
-        gutter = [*head, (f"{shown:>{self.digits}} ", self.styles.dim)]
-        return fold(self._spans(row, marks), width, prefix=gutter, is_whole=self.is_whole)
+        ground = self._ground(row)
+        number_style = self.styles.dim
+        if row.kind in _GROUNDED:
+            number_style = _colored(ground, number_style)
+        gutter = [*head, (f"{shown:>{self.digits}} ", number_style)]
+        lines = fold(self._spans(row, marks), width, prefix=gutter, is_whole=self.is_whole)
+        return [pad(line, width, ground) for line in lines] if row.kind in _GROUNDED else lines
+
+    def _ground(self, row: DiffRow | None) -> Style:
+        """Return the style of the row's blanks, which reach to its end."""
+        styles = self.styles
+        grounds = {"added": styles.diff.added, "removed": styles.diff.removed}
+        if row is None or self.muted:
+            return styles.text
+        return grounds.get(row.kind, styles.text)
 
     def _spans(self, row: DiffRow, marks: Spans) -> Line:
-        styles, diff = self.styles, self.styles.diff
-        name = styles.strong + styles.text
-        looks = {"added": diff.added, "removed": diff.removed, "same": styles.text, "name": name}
-        style = styles.dim if self.muted else looks.get(row.kind, styles.dim)
-        spans: Line = [(_SIGNS.get(row.kind, ""), style)]
+        styles = self.styles
+        looks = {"same": styles.text, "name": styles.strong + styles.text}
+        style = self._ground(row)
+        if self.muted or row.kind not in _SIGNS:
+            style = styles.dim if self.muted else looks.get(row.kind, styles.dim)
         text = _untabbed(row.text)
+        spans: Line = [(_SIGNS.get(row.kind, ""), style)]
         at = 0
-        for start, end in marks:
-            spans += [(text[at:start], style), (text[start:end], _marked(style))]
-            at = end
-        return [*spans, (text[at:], style)]
+        for piece, role in self.code.get(id(row), ((text, ""),)):
+            look = _colored(style, style_of(role, styles)) if role else style
+            for begin, end, is_marked in _cut(at, at + len(piece), marks):
+                spans.append((text[begin:end], _marked(style, look) if is_marked else look))
+            at += len(piece)
+        return spans
+
+
+_LONGEST_CODE = 100_000
+"""Characters beyond which the code of a diff has no syntax colours."""
+
+
+def _code_of(rows: Sequence[DiffRow], path: str) -> dict[int, CodeLine]:
+    """Split the code of both sides, hunk by hunk; returns the pieces by the id of the row."""
+    if sum(len(row.text) for row in rows) > _LONGEST_CODE:
+        return {}
+    code: dict[int, CodeLine] = {}
+    language = language_of(path)
+    hunk: list[DiffRow] = []
+    for row in (*rows, DiffRow("gap")):
+        if row.kind in ("name", "gap") or row.opens:
+            for side in ("removed", "added") if language else ():
+                code |= _code_of_side([r for r in hunk if r.kind in ("same", side)], language)
+            hunk = []
+        if row.kind == "name":
+            language = language_of(row.text)
+        hunk.append(row)
+    return code
+
+
+def _code_of_side(rows: Sequence[DiffRow], language: str) -> dict[int, CodeLine]:
+    texts = [_untabbed(row.text) for row in rows]
+    lines = code_lines("\n".join(texts), language) if texts else None
+    return {
+        id(row): line
+        for row, text, line in zip(rows, texts, lines or (), strict=False)
+        if "".join(piece for piece, _ in line) == text
+    }
+
+
+def _cut(begin: int, end: int, marks: Spans) -> Iterator[tuple[int, int, bool]]:
+    """Yield the ranges of a piece, and whether each is marked."""
+    at = begin
+    for start, stop in marks:
+        start, stop = max(start, at), min(stop, end)
+        if start < stop:
+            if at < start:
+                yield at, start, False
+            yield start, stop, True
+            at = stop
+    if at < end:
+        yield at, end, False
+
+
+@lru_cache(maxsize=128)
+def _colored(ground: Style, style: Style) -> Style:
+    """Return a style on the background of another one."""
+    return style + Style(bgcolor=ground.bgcolor)
+
+
+_DIFF_LANGUAGES = ("diff", "patch", "udiff")
+_LINE_KINDS: Mapping[str, RowKind] = {"+": "added", "-": "removed"}
+
+
+def is_diff_language(language: str | None) -> bool:
+    """Whether the language of a fence is that of diffs."""
+    return language in _DIFF_LANGUAGES
+
+
+def paint_fenced(text: str, width: int, styles: Styles, *, indent: Sequence[Span]) -> list[Strip]:
+    """Draw the diff of a fenced block line by line, as a model may write one without a header."""
+    grounds = {"+": styles.diff.added, "-": styles.diff.removed}
+    strips: list[Strip] = []
+    for line in text.split("\n"):
+        style = grounds.get(line[:1], styles.dim if line.startswith("@@") else styles.text)
+        if line.startswith(("+++ ", "--- ")):
+            style = styles.text + styles.strong
+        painted = fold([(line, style)], width, prefix=indent)
+        strips += [pad(part, width, style) for part in painted] if line[:1] in grounds else painted
+    return strips
 
 
 def _marks(rows: Sequence[DiffRow]) -> dict[int | None, Spans]:
@@ -390,13 +500,14 @@ def _cells(line: Strip, styles: Styles) -> Line:
     return [(segment.text, segment.style or styles.text) for segment in line]
 
 
-@lru_cache(maxsize=64)
-def _marked(style: Style) -> Style:
-    color, ground = style.color, style.bgcolor
+@lru_cache(maxsize=128)
+def _marked(line: Style, style: Style) -> Style:
+    """Return the style of a changed word; `line` is that of its line."""
+    color, ground = line.color, line.bgcolor
     bold = Style(bold=True)
     if color is None or ground is None or color.is_default or ground.is_default:
         return style + bold + Style(underline=True)
-    blended = blend_rgb(ground.get_truecolor(), color.get_truecolor(), 0.25)
+    blended = blend_rgb(ground.get_truecolor(), color.get_truecolor(), 0.2)
     return style + bold + Style(bgcolor=Color.from_triplet(blended))
 
 
@@ -407,9 +518,15 @@ class DiffBlock(TranscriptBlock):
     """Some rows of a diff; without a blank line above if it continues another block."""
 
     def __init__(
-        self, rows: Sequence[DiffRow], *, layout: DiffLayout = "auto", continues: bool = False
+        self,
+        rows: Sequence[DiffRow],
+        *,
+        layout: DiffLayout = "auto",
+        continues: bool = False,
+        path: str = "",
     ) -> None:
         super().__init__("\n".join(row.text for row in rows))
+        self._path = path
         self.gap = not continues
         self.is_wide = layout != "unified"
         self._rows = rows
@@ -417,7 +534,7 @@ class DiffBlock(TranscriptBlock):
 
     def paint(self, width: int, styles: Styles, *, expanded: bool) -> list[Strip]:
         split = is_split(self._layout, width)
-        strips, hunks = paint_rows(self._rows, width, styles, split=split)
+        strips, hunks = paint_rows(self._rows, width, styles, split=split, path=self._path)
         self.landmarks = hunks or (0,)
         return strips
 
@@ -425,10 +542,17 @@ class DiffBlock(TranscriptBlock):
 def diff_blocks(diff: str, layout: DiffLayout = "auto") -> list[DiffBlock]:
     """Return blocks for a unified diff, cut between hunks if possible."""
     pieces: list[list[DiffRow]] = []
+    paths, path = [], path_in(diff)
     for row in read_diff(clean(diff).rstrip("\n")):
         size = len(pieces[-1]) if pieces else _ROWS_OF_PIECE * 2
         is_long = size >= _ROWS_OF_PIECE and (row.opens or row.kind in ("name", "gap"))
         if is_long or size >= _ROWS_OF_PIECE * 2:
             pieces.append([])
+            paths.append(path)
+        if row.kind == "name":
+            path = row.text
         pieces[-1].append(row)
-    return [DiffBlock(rows, layout=layout, continues=at > 0) for at, rows in enumerate(pieces)]
+    return [
+        DiffBlock(rows, layout=layout, continues=at > 0, path=paths[at])
+        for at, rows in enumerate(pieces)
+    ]

@@ -6,22 +6,20 @@ Nothing is fetched and nothing is hidden: a link shows its target, and an image 
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from itertools import zip_longest
-from typing import Any
 from urllib.parse import urlsplit
 
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
-from pygments.lexers import get_lexer_by_name
-from pygments.util import ClassNotFound
 from rich.cells import cell_len
 from rich.style import Style
 from textual.strip import Strip
 
 from dirge_py.lib.text import clean
 from dirge_py.ui.theme.styles import Styles
+from dirge_py.ui.transcript.diff import is_diff_language, paint_fenced
 from dirge_py.ui.transcript.lines import Line, Span, fold, strip, wrap
+from dirge_py.ui.transcript.syntax import highlight
 
 PARSER = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
 _BULLETS = ("•", "◦", "▪")
@@ -101,6 +99,9 @@ class _Painter:
         self._gap()
         prefix = [*self._prefix(), ("  ", self.styles.text)]
         code = content.removesuffix("\n")
+        if is_diff_language(language):
+            self._add(paint_fenced(code, self.width, self.styles, indent=prefix))
+            return
         lines = highlight(code, "" if self.plain_code else language, self.styles)
         self._add([part for line in lines for part in fold(line, self.width, prefix=prefix)])
 
@@ -275,47 +276,3 @@ def _is_false(label: str, target: str) -> bool:
         return False
     shown = (named["host"] or named["bare"]).lower()
     return shown.removeprefix("www.") != host.removeprefix("www.")
-
-
-_LARGEST = 100_000
-"""Characters beyond which code isn't highlighted."""
-_ROLES = {
-    "Keyword": "keyword",
-    "Comment": "comment",
-    "Literal.String": "string",
-    "Literal.Number": "number",
-    **dict.fromkeys(("Name.Function", "Name.Class", "Name.Decorator", "Name.Builtin"), "function"),
-}
-
-
-def highlight(code: str, language: str, styles: Styles) -> list[Line]:
-    """Return the lines of `code`; in one colour if its language is unknown or it is too long."""
-    lexer = _lexer(language) if language and len(code) <= _LARGEST else None
-    if lexer is None:
-        return [[(line, styles.markdown.code)] for line in code.split("\n")]
-    lines: list[Line] = [[]]
-    for token, text in lexer.get_tokens(code):
-        style = _style(str(token), styles)
-        for index, part in enumerate(text.split("\n")):
-            if index:
-                lines.append([])
-            if part:
-                lines[-1].append((part, style))
-    # Lexers add a final newline.
-    return lines[: code.count("\n") + 1]
-
-
-def _style(token: str, styles: Styles) -> Style:
-    for prefix, role in _ROLES.items():
-        if token.startswith(prefix, len("Token.")):
-            style: Style = getattr(styles.syntax, role)
-            return style
-    return styles.text
-
-
-@lru_cache(maxsize=32)
-def _lexer(language: str) -> Any:
-    try:
-        return get_lexer_by_name(language, stripnl=False, ensurenl=True)
-    except ClassNotFound:
-        return None

@@ -13,8 +13,10 @@ from dirge_py.types.events import MessageUpdate
 from dirge_py.types.messages import AssistantMessage, TextBlock, ThinkingBlock
 from dirge_py.ui.theme.styles import Styles
 from dirge_py.ui.transcript.blocks import BlockPage, ReasoningBlock, TranscriptBlock
+from dirge_py.ui.transcript.diff import is_diff_language, paint_fenced
 from dirge_py.ui.transcript.lines import fold
-from dirge_py.ui.transcript.markdown import highlight, paint_markdown
+from dirge_py.ui.transcript.markdown import paint_markdown
+from dirge_py.ui.transcript.syntax import highlight
 
 _BLOCKS = MarkdownIt("commonmark", {"html": False}).enable("table").disable(["inline", "text_join"])
 
@@ -190,9 +192,12 @@ class ProseBlock(TranscriptBlock):
         if self._piece.language is None:
             source = self._head + self.text
             return paint_markdown(source, width, styles, plain_code=not self._is_finished)
-        language = self._piece.language if self._is_finished else ""
-        code = highlight(self.text.removesuffix("\n"), language, styles)
-        return [part for line in code for part in fold(line, width, prefix=[("  ", styles.text)])]
+        language, prefix = self._piece.language, [("  ", styles.text)]
+        text = self.text.removesuffix("\n")
+        if is_diff_language(language):
+            return paint_fenced(text, width, styles, indent=prefix)
+        code = highlight(text, language if self._is_finished else "", styles)
+        return [part for line in code for part in fold(line, width, prefix=prefix)]
 
 
 class _Text:

@@ -174,7 +174,8 @@ class ToolBlock(TranscriptBlock):
         rows = self._rows if expanded else self._rows[:_DIFF_LINES]
         split = diff.is_split(self._diff_layout, width)
         indent = [(_BODY, styles.text)]
-        strips, hunks = diff.paint_rows(rows, width, styles, indent=indent, split=split)
+        path = diff.path_in(self._diff)
+        strips, hunks = diff.paint_rows(rows, width, styles, indent=indent, split=split, path=path)
         self.landmarks = (0, *(len(head) + line for line in hunks if line > 0))
         hidden = len(self._rows) - len(rows)
         return head + strips + (paint_hidden(hidden, width, styles) if hidden else [])
