@@ -398,7 +398,7 @@ def test_todo_list_is_drawn_as_checklist() -> None:
     ]
 
     assert RenderedEvents(*called("todo", {}, "3 items", items=items)).page.text == (
-        "● todo\n  ☑ read\n  ▶ change\n  ☐ test"
+        "✓ todo\n  ☑ read\n  ▶ change\n  ☐ test"
     )
     assert "3 items" in RenderedEvents(*called("todo", {}, "3 items", items="odd")).page.text
 
@@ -410,9 +410,9 @@ def test_question_call_shows_answers_of_user() -> None:
 
     assert RenderedEvents(
         *called("question", one, "The user answered:\n   Which one?\n   left", answered=True)
-    ).page.text == ("● question Which one?\n  → left")
+    ).page.text == ("✓ question Which one?\n  → left")
     assert RenderedEvents(*called("question", two, text, answered=True)).page.text == (
-        "● question\n  → Which?  left\n  → How?  slowly; with care"
+        "✓ question\n  → Which?  left\n  → How?  slowly; with care"
     )
     assert (
         "did not answer"

@@ -4,24 +4,13 @@ import asyncio
 
 from dirge_py.frontend.event_text import describe_event
 from dirge_py.providers.scripted import Reply
-from dirge_py.types.events import (
-    AgentEnd,
-    AgentStart,
-    CompactionStarted,
-    ContextCompacted,
-    ContextReplaced,
-    EscalationActivated,
-    MessageEnd,
-    RepairStats,
-    ToolExecutionEnd,
-    ToolExecutionStart,
-)
+from dirge_py.types.events import AgentEnd, AgentStart, CompactionStarted, ContextCompacted, ContextReplaced, EscalationActivated, MessageEnd, RepairStats, ToolExecutionEnd, ToolExecutionStart
 from dirge_py.types.messages import AssistantMessage, TextBlock, user_text
 from dirge_py.types.outcomes import Done, HookTerminated, LimitExceeded, NeedsMoreTurns
 from dirge_py.types.tools import text_result
 from dirge_py.ui.theme.styles import load_theme, styles_for
 from dirge_py.ui.transcript.renderer import TranscriptRenderer
-from tests.support.app_driver import WAITING_COMMAND, AppDriver, running_app
+from tests.support.app_driver import AppDriver, WAITING_COMMAND, running_app
 from tests.support.project import ScriptedProject
 from tests.ui.test_transcript import Page
 
@@ -165,25 +154,25 @@ def test_suppressed_repeated_call_does_not_look_failed() -> None:
     pivot = called("Stop and think.", False, outcome="suppressed", storm={"count": 3})
     partial = called("Use the result.", True, outcome="suppressed", storm={"count": 4})
 
-    assert pivot == "≡ grep x  not run, the same call ×3"
-    assert partial == "≡ grep x  not run, the same call ×4"
+    assert pivot == '≡ grep "x"  not run, the same call ×3'
+    assert partial == '≡ grep "x"  not run, the same call ×4'
 
 
 def test_call_left_unanswered_at_run_end_does_not_look_failed() -> None:
-    assert called("Not run.", True, outcome="suppressed") == "◌ grep x  not run"
+    assert called("Not run.", True, outcome="suppressed") == '◌ grep "x"  not run'
 
 
 def test_tool_retry_request_does_not_look_failed() -> None:
     told = {"retry": True, "attempt": 1, "attempts": 3}
     text = called("Give a year.", True, outcome="invalid", **told)
 
-    assert text == "↻ grep x  asks for another try, 1/3\n  Give a year."
+    assert text == '↻ grep "x"  asks for another try, 1/3\n  Give a year.'
 
 
 def test_withheld_result_does_not_look_like_denied_call() -> None:
     text = called("withheld", True, outcome="denied", withheld="`secrets`: it holds a key")
 
-    assert text.split("\n")[0] == "⊘ grep x  ran, its result withheld"
+    assert text.split("\n")[0] == '⊘ grep "x"  ran, its result withheld'
 
 
 def test_tool_call_repairs_are_shown_only_when_expanded() -> None:

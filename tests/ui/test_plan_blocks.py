@@ -66,7 +66,7 @@ def test_running_phase_shows_elapsed_time_call_count_and_last_call() -> None:
     seen = rendered.after(34)
 
     assert seen == (
-        "── 1/4 explore ──────────────────── read-only: bubblewrap ──\n▸ 34 s · 1 call · grep total"
+        '── 1/4 explore ──────────────────── read-only: bubblewrap ──\n▸ 34 s · 1 call · grep "total"'
     )
 
 
@@ -86,7 +86,7 @@ def test_transcript_of_fork_is_folded_until_expanded() -> None:
 
     whole = rendered.expanded_text.splitlines()
     assert "│ I look at it." in whole
-    assert "│ ● grep total" in whole
+    assert '│ ✓ grep "total"' in whole
     assert "│   shop.py:3" in whole
     # The task of the fork is not a user prompt.
     assert "│ » from dirge, to the model" in whole
@@ -99,7 +99,7 @@ def test_one_phase_can_be_unfolded_and_folded_alone() -> None:
     short = rendered.seen
     first.is_open = True
     layout.refold(first)
-    assert "│ ● grep total" in rendered.seen
+    assert '│ ✓ grep "total"' in rendered.seen
     assert rendered.seen.startswith("── 1/4 explore")
     first.is_open = False
     layout.refold(first)

@@ -66,7 +66,7 @@ async def test_plan_is_shown_accepted_run_and_restored_on_resume(
         await driver.pilot.press("1", "enter")
         await driver.until(lambda: "The plan is done, and verified." in driver.screen)
         await driver.idle()
-        for words in ("3/4 implement", "› Count the items.", "● write count.py", "4/4 review"):
+        for words in ("3/4 implement", "› Count the items.", "✓ write count.py", "4/4 review"):
             assert words in driver.text
         assert "✓ E" in driver.text
         assert "sh check.sh  exit 0" in driver.text
@@ -95,7 +95,7 @@ async def worked(driver: AppDriver) -> ScriptedOwner:
     await driver.until(lambda: driver.conversation.exclusive_owner)
     for event in (started(shut_in="read-only: bubblewrap"), *EXPLORING):
         driver.conversation.report(event)
-    await driver.until(lambda: "1 call · grep total" in driver.screen)
+    await driver.until(lambda: '1 call · grep "total"' in driver.screen)
     return worker
 
 

@@ -57,7 +57,7 @@ async def test_cursor_moves_by_line_page_and_to_both_ends(project: ScriptedProje
         assert await press(driver, "k", "j") == first
         assert await press(driver, "g") == "› prompt 0 that goes on that goes on that goes on that"
         assert await press(driver, "down") == "goes on that goes on that goes on end"
-        assert await press(driver, "down") == "● edit a.py  +2 −2"
+        assert await press(driver, "down") == "✓ edit a.py  +2 −2"
         assert await press(driver, "G") == "50 +new 50"
         assert await press(driver, "pageup") != "50 +new 50"
 
@@ -72,7 +72,7 @@ async def test_braces_move_by_block_and_brackets_by_hunk(project: ScriptedProjec
         assert await press(driver, "down", "{") == (
             "› prompt 1 that goes on that goes on that goes on that"
         )
-        assert await press(driver, "{") == "● edit a.py  +2 −2"
+        assert await press(driver, "{") == "✓ edit a.py  +2 −2"
         seen = [await press(driver, "]") for _ in range(3)]
         assert await press(driver, "[", "[") == seen[0]
         assert len(set(seen)) == 3
@@ -100,9 +100,9 @@ async def test_space_toggles_block_at_cursor(project: ScriptedProject):
         driver.app.transcript.add(tool)
         driver.app.transcript.redraw()
         await press(driver, "G")
-        assert await press(driver, "space") == "● read b"
+        assert await press(driver, "space") == "✓ read b"
         assert "row 9" in driver.text
-        assert await press(driver, "enter") == "● read b"
+        assert await press(driver, "enter") == "✓ read b"
         assert "row 9" not in driver.text
 
 

@@ -213,7 +213,7 @@ def test_escape_codes_in_output_are_stripped():
     page = Page(STYLES, 60)
     page.append(block)
 
-    assert page.text == "● bash x\n  ab [bold]c"
+    assert page.text == "✓ bash x\n  ab [bold]c"
 
 
 def test_internal_progress_is_shown_only_when_expanded():
@@ -250,13 +250,13 @@ def test_denial_wraps_at_words_and_output_at_width(outcome: str, lines: list[str
     [
         (
             {"exit_code": 0},
-            ["● bash x", "  … 3 earlier lines", "  4", "  5", "  6", "  Exit code: 1"],
+            ["✓ bash x", "  … 3 earlier lines", "  4", "  5", "  6", "  Exit code: 1"],
         ),
         (
             {"exit_code": 1, "outcome": "failed_command"},
-            ["● bash x  exit 1", "  … 2 earlier lines", "  3", "  4", "  5", "  6"],
+            ["✗ bash x  exit 1", "  … 2 earlier lines", "  3", "  4", "  5", "  6"],
         ),
-        ({}, ["● bash x", "  1", "  2", "  3", "  4", "  … 3 more lines"]),
+        ({}, ["✓ bash x", "  1", "  2", "  3", "  4", "  … 3 more lines"]),
     ],
 )
 def test_command_output_shows_its_end_and_other_output_its_start(

@@ -204,7 +204,7 @@ def test_copied_text_has_no_markers_margins_or_line_numbers():
     )
 
     assert all_text(layout) == (
-        f"{('hello there ' * 4).strip()}\n\n• one\n\nx = 1\n\n● edit a.py  +1 −1\n-old\n+"
+        f"{('hello there ' * 4).strip()}\n\n• one\n\nx = 1\n\n✓ edit a.py  +1 −1\n-old\n+"
         + ("new " * 20).strip()
     )
 

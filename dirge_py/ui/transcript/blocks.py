@@ -5,16 +5,16 @@ A block changes only through its methods, and cleans text from outside when it r
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
-
-from textual.strip import Strip
-
 from dirge_py.lib.shell_lexer import line_of_words
 from dirge_py.lib.text import clean, format_cost, plural
 from dirge_py.slash.base import Tone
 from dirge_py.types.messages import Usage
 from dirge_py.ui.theme.styles import Styles
 from dirge_py.ui.transcript.lines import Line, clip, fold, strip, wrap
+from textual.strip import Strip
+from typing import Any, Protocol
+
+
 
 
 class TranscriptBlock:
@@ -76,11 +76,20 @@ class BlockPage(Protocol):
 _STATUSES = {"pending", "in_progress", "done"}
 
 
+_PATCHED_FILE = re.compile(r"^\*\*\* (?:Add|Update|Delete) File: (.+)$", re.MULTILINE)
+
+
 def main_argument(args: Any) -> str:
-    """Return the argument that tells this call from others of the same tool."""
+    """Return what tells this call from others of the same tool, such as `"x" in src/`."""
     if not isinstance(args, Mapping):
         return str(args or "")
-    for name in ("command", "path", "file_path", "pattern", "query", "url", "name"):
+    pattern, path = args.get("pattern"), args.get("path")
+    if isinstance(pattern, str) and pattern:
+        has_place = isinstance(path, str) and path not in ("", ".", "./")
+        return f'"{pattern}" in {path}' if has_place else f'"{pattern}"'
+    if files := _patched_files(args):
+        return files[0] + (f" and {len(files) - 1} more" if len(files) > 1 else "")
+    for name in ("command", "path", "file_path", "query", "url", "name"):
         match args.get(name):
             case str(text):
                 return text
@@ -88,6 +97,15 @@ def main_argument(args: Any) -> str:
                 return line_of_words([str(word) for word in words])
     texts = [value for value in args.values() if isinstance(value, str)]
     return texts[0] if texts else ""
+
+
+def _patched_files(args: Mapping[str, Any]) -> Sequence[str]:
+    """Return the paths in the arguments of a patch, in either of their forms."""
+    if isinstance(patch := args.get("patch"), str):
+        return _PATCHED_FILE.findall(patch)
+    operations = args.get("operations")
+    each = operations if isinstance(operations, list) else ()
+    return [str(op["path"]) for op in each if isinstance(op, Mapping) and op.get("path")]
 
 
 def todo_items(details: Mapping[str, Any]) -> Sequence[tuple[str, str]]:

@@ -35,8 +35,8 @@ _LOOKS: Mapping[CallState, tuple[str, str, str]] = {
     "running": ("●", "accent", ""),
     "asking": ("?", "warning", "waits for your answer"),
     "waiting": ("○", "dim", ""),
-    "ok": ("●", "good", ""),
-    "failed": ("●", "error", ""),
+    "ok": ("✓", "good", ""),
+    "failed": ("✗", "error", ""),
     "denied": ("⊘", "warning", "denied"),
     "aborted": ("◌", "dim", "interrupted"),
     "again": ("↻", "warning", "asks for another try"),
@@ -67,6 +67,8 @@ SHOW_TIME_FROM_MS = 1000
 _LIVE_OUTPUT = 8_000
 _EXIT_CODE = re.compile(r"Exit code: \d+")
 _BODY: str = "  "
+_IN_HEADER = ("pattern", "path")
+"""Arguments that the header shows together."""
 
 
 class ToolBlock(TranscriptBlock):
@@ -281,7 +283,12 @@ class ToolBlock(TranscriptBlock):
         main = main_argument(self._args)
         strips: list[Strip] = []
         for name, value in self._args.items():
-            if value == main or (self._diff and isinstance(value, str) and "\n" in value):
+            is_shown = isinstance(value, str) and value in main and name in _IN_HEADER
+            if (
+                is_shown
+                or value == main
+                or (self._diff and isinstance(value, str) and "\n" in value)
+            ):
                 continue
             shown = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
             spans = [(clean(f"{name}: {shown}"), styles.dim)]

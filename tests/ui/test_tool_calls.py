@@ -1,0 +1,73 @@
+"""Tool calls in the transcript: their signs and headers."""
+
+from typing import Any
+
+import pytest
+
+from dirge_py.types.events import MessageEnd, MessageUpdate, ToolExecutionEnd, ToolExecutionStart
+from dirge_py.types.messages import AssistantMessage, ToolCallBlock
+from dirge_py.types.tools import text_result
+from dirge_py.ui.transcript.blocks import main_argument
+from dirge_py.ui.transcript.tool_block import ToolBlock
+from tests.ui.test_blocks import STYLES, RenderedEvents
+
+
+def begin(name: str, call_id: str = "", **args: Any) -> ToolExecutionStart:
+    return ToolExecutionStart(tool_call_id=call_id or name, tool_name=name, args=args)
+
+
+def end(name: str, text: str, call_id: str = "", *, is_error: bool = False) -> ToolExecutionEnd:
+    return ToolExecutionEnd(
+        tool_call_id=call_id or name,
+        tool_name=name,
+        result=text_result(text),
+        is_error=is_error,
+        duration_ms=1,
+    )
+
+
+def head(block: ToolBlock) -> tuple[str, Any]:
+    """The sign at the head of a call, and its colour."""
+    first = next(iter(block.paint(60, STYLES, expanded=False)[0]))
+    assert first.style
+    return first.text.strip(), first.style.color
+
+
+def test_running_done_and_failed_calls_differ_by_sign_and_by_color():
+    running, done, failed = (ToolBlock("c", "bash", {"command": "x"}) for _ in range(3))
+    done.finish("", {}, is_error=False, took_ms=0)
+    failed.finish("", {}, is_error=True, took_ms=0)
+    heads = [head(block) for block in (running, done, failed)]
+
+    assert [sign for sign, _ in heads] == ["●", "✓", "✗"]
+    assert len({color for _, color in heads}) == 3
+
+
+@pytest.mark.parametrize(
+    ("args", "expected"),
+    [
+        ({"pattern": "x", "path": "src/"}, '"x" in src/'),
+        ({"pattern": "x", "path": "."}, '"x"'),
+        ({"pattern": "**/*.py"}, '"**/*.py"'),
+        ({"path": "a.py", "old_text": "x"}, "a.py"),
+        (
+            {"patch": "*** Begin Patch\n*** Update File: a.py\n*** Add File: b.py\n"},
+            "a.py and 1 more",
+        ),
+        ({"operations": [{"action": "delete", "path": "a.py"}]}, "a.py"),
+    ],
+)
+def test_header_names_what_the_call_is_about(args: dict[str, Any], expected: str):
+    assert main_argument(args) == expected
+
+
+def test_calls_that_wait_for_others_of_their_answer_show_their_arguments():
+    drawn = RenderedEvents()
+    for call in ("a", "b"):
+        drawn.draw(
+            MessageUpdate(phase="toolcall_start", index=0, tool_call_id=call, tool_name="bash")
+        )
+    calls = [ToolCallBlock(id=call, name="bash", arguments={"command": call}) for call in "ab"]
+    drawn.draw(MessageEnd(message=AssistantMessage(content=tuple(calls))))
+
+    assert drawn.draw(begin("bash", "a", command="a")) == "● bash a\n\n○ bash b"
