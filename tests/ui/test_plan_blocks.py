@@ -66,7 +66,8 @@ def test_running_phase_shows_elapsed_time_call_count_and_last_call() -> None:
     seen = rendered.after(34)
 
     assert seen == (
-        '── 1/4 explore ──────────────────── read-only: bubblewrap ──\n▸ 34 s · 1 call · grep "total"'
+        "── 1/4 explore ──────────────────── read-only: bubblewrap ──\n"
+        '▸ 34 s · 1 call · grep "total"'
     )
 
 
@@ -86,7 +87,7 @@ def test_transcript_of_fork_is_folded_until_expanded() -> None:
 
     whole = rendered.expanded_text.splitlines()
     assert "│ I look at it." in whole
-    assert '│ ✓ grep "total"' in whole
+    assert '│ ✓ grep "total"  1 line' in whole
     assert "│   shop.py:3" in whole
     # The task of the fork is not a user prompt.
     assert "│ » from dirge, to the model" in whole

@@ -100,9 +100,9 @@ async def test_space_toggles_block_at_cursor(project: ScriptedProject):
         driver.app.transcript.add(tool)
         driver.app.transcript.redraw()
         await press(driver, "G")
-        assert await press(driver, "space") == "✓ read b"
+        assert await press(driver, "space") == "✓ read b  30 lines"
         assert "row 9" in driver.text
-        assert await press(driver, "enter") == "✓ read b"
+        assert await press(driver, "enter") == "✓ read b  30 lines"
         assert "row 9" not in driver.text
 
 

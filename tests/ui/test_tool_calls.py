@@ -20,7 +20,7 @@ def end(name: str, text: str, call_id: str = "", *, is_error: bool = False) -> T
     return ToolExecutionEnd(
         tool_call_id=call_id or name,
         tool_name=name,
-        result=text_result(text),
+        result=text_result(text, outcome="error" if is_error else "ok"),
         is_error=is_error,
         duration_ms=1,
     )
@@ -71,3 +71,61 @@ def test_calls_that_wait_for_others_of_their_answer_show_their_arguments():
     drawn.draw(MessageEnd(message=AssistantMessage(content=tuple(calls))))
 
     assert drawn.draw(begin("bash", "a", command="a")) == "● bash a\n\n○ bash b"
+
+
+def looked(
+    drawn: RenderedEvents, name: str, call_id: str, output: str = "1\n2", **args: Any
+) -> str:
+    drawn.draw(begin(name, call_id, **args))
+    return drawn.draw(end(name, output, call_id))
+
+
+def test_call_that_only_looks_is_one_line_until_it_is_opened():
+    drawn = RenderedEvents()
+
+    assert looked(drawn, "read", "a", path="a.py") == "✓ read a.py  2 lines"
+    assert "  1\n  2" in drawn.expanded_text
+
+
+def test_part_of_a_file_is_named_with_its_lines():
+    drawn = RenderedEvents()
+    text = "a.py: lines 10-20 of 300\n\n10: x"
+
+    assert looked(drawn, "read", "a", text, path="a.py") == "✓ read a.py  lines 10-20 of 300"
+
+
+def test_calls_in_a_row_that_only_look_are_grouped():
+    drawn = RenderedEvents()
+    looked(drawn, "read", "a", path="a.py")
+    looked(drawn, "read", "b", path="b.py")
+    looked(drawn, "grep", "c", pattern="x", path="src")
+    grouped = looked(drawn, "read", "d", path="a.py")
+    drawn.draw(begin("bash", command="ls"))
+    apart = looked(drawn, "read", "e", path="c.py")
+
+    assert grouped == '✓ Read 2 files, searched 1 pattern  a.py, b.py, "x" in src'
+    assert apart == f"{grouped}\n\n● bash ls\n\n✓ read c.py  2 lines"
+
+
+def test_opened_group_shows_its_calls_and_opened_call_shows_its_output():
+    drawn = RenderedEvents()
+    looked(drawn, "read", "a", path="a.py")
+    looked(drawn, "read", "b", path="b.py")
+    group, first, _ = drawn.page.blocks
+    group.is_open = True
+    drawn.page.refold(group)
+    listed = drawn.seen
+    first.is_open = True
+    drawn.page.refold(first)
+
+    assert listed == "✓ Read 2 files\n│ ✓ read a.py  2 lines\n│ ✓ read b.py  2 lines"
+    assert "│   1\n│   2\n│ ✓ read b.py" in drawn.seen
+
+
+def test_failed_lookup_stays_visible_beside_its_group():
+    drawn = RenderedEvents()
+    looked(drawn, "read", "a", path="a.py")
+    drawn.draw(begin("read", "b", path="b.py"), end("read", "No such file.", "b", is_error=True))
+    text = looked(drawn, "read", "c", path="c.py")
+
+    assert text == "✓ Read 2 files  a.py, c.py\n\n✗ read b.py\n  No such file."

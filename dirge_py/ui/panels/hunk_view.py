@@ -149,8 +149,17 @@ def paint_hunk(file: FileSelection, number: int, width: int, styles: Styles) -> 
         return wrap([(f"  {words}", styles.dim)], width)
     rows, digits = _rows(change, number), len(str(max(len(change.before), len(change.after))))
     split, muted = is_split("auto", width), number not in file.accepted
-    options = {"split": split, "muted": muted, "digits": digits}
-    return paint_rows(rows, width, styles, is_whole=True, path=file.path, **options)[0]
+    strips, _ = paint_rows(
+        rows,
+        width,
+        styles,
+        is_whole=True,
+        split=split,
+        muted=muted,
+        digits=digits,
+        path=file.path,
+    )
+    return strips
 
 
 def _rows(change: Change, number: int) -> list[DiffRow]:

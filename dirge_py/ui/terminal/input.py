@@ -229,7 +229,7 @@ def _size_of_string(text: str) -> int:
 def _is_dark(color: re.Match[str]) -> bool:
     """Whether a colour such as `rgb:1c1c/1c1c/1c1c` is nearer to black than to white."""
     red, green, blue = (int(part, 16) / (16 ** len(part) - 1) for part in color.groups())
-    return 0.299 * red + 0.587 * green + 0.114 * blue < 0.5
+    return bool(0.299 * red + 0.587 * green + 0.114 * blue < 0.5)
 
 
 def _number(part: str) -> int:

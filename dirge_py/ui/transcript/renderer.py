@@ -18,7 +18,7 @@ from dirge_py.ui.transcript import blocks as shown, plan_blocks
 from dirge_py.ui.transcript.diff import DiffLayout, diff_blocks
 from dirge_py.ui.transcript.images import attachments_in, describe_attachment
 from dirge_py.ui.transcript.prose import ProseBlock, StreamedAnswer, pieces_of
-from dirge_py.ui.transcript.tool_block import ToolBlock
+from dirge_py.ui.transcript.tool_block import LookupPage, ToolBlock
 from pathlib import Path
 from typing import Any
 
@@ -72,6 +72,7 @@ class TranscriptRenderer:
         diff: DiffLayout = "auto",
         assets: Path | None = None,
     ) -> None:
+        page = LookupPage(page)
         self._page, self._show_thinking, self._clock = page, show_thinking, clock
         self._diff, self._assets = diff, assets
         self._tally = RunSummary(clock)

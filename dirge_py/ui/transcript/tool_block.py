@@ -10,13 +10,14 @@ from typing import Any, Literal
 from rich.style import Style
 from textual.strip import Strip
 
-from dirge_py.lib.text import clean
+from dirge_py.lib.text import clean, plural
 from dirge_py.types.tools import LoopToolResult, is_internal
 from dirge_py.ui.theme.styles import Styles
 from dirge_py.ui.transcript import diff
 from dirge_py.ui.transcript.blocks import (
     LINES_COLLAPSED,
     LONGEST_OUTPUT,
+    BlockPage,
     TranscriptBlock,
     main_argument,
     paint_hidden,
@@ -58,6 +59,15 @@ def state_after(outcome: str, details: Mapping[str, Any], *, is_error: bool) -> 
     return next(by_detail, _BY_OUTCOME.get(outcome, "failed" if is_error else "ok"))
 
 
+_LOOKUPS = {
+    "read": ("read", "file"),
+    "grep": ("searched", "pattern"),
+    "glob": ("searched", "pattern"),
+    "find_files": ("searched", "pattern"),
+    "list_dir": ("listed", "folder"),
+}
+"""Tools that only look: the verb and the noun for several calls of each."""
+_READ_LINES = re.compile(r"lines (\d+)-(\d+) of (\d+)\n")
 _LINES_LIVE = 6
 _TODO_LINES = 12
 _DIFF_LINES = 60
@@ -66,6 +76,8 @@ SHOW_TIME_FROM_MS = 1000
 """How long a call must have taken for its time to be shown."""
 _LIVE_OUTPUT = 8_000
 _EXIT_CODE = re.compile(r"Exit code: \d+")
+_LEAST_NAMES = 12
+"""Cells from which a group names its calls."""
 _BODY: str = "  "
 _IN_HEADER = ("pattern", "path")
 """Arguments that the header shows together."""
@@ -97,6 +109,9 @@ class ToolBlock(TranscriptBlock):
         self._answers: Sequence[tuple[str, str]] = ()
         self._pictures: Sequence[str] = ()
         self._is_command = False
+        self.lookup = _LOOKUPS.get(name)
+        """The verb and the noun of a call that only looks; it shows its output only when open."""
+        self.gathers = self.lookup is not None
         self._folder: str | None = None
         """The folder in which a command ran; None, before its end, stands for its argument."""
         self._progress = ProgressText(clock)
@@ -105,6 +120,16 @@ class ToolBlock(TranscriptBlock):
     def can_expand(self) -> bool:
         has_lines = "\n" in main_argument(self._args)
         return bool(self._output or self._details or self._diff or has_lines)
+
+    @property
+    def subject(self) -> str:
+        """What tells it from other calls of the same tool, on one line."""
+        return clean(main_argument(self._args)).partition("\n")[0]
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether it is one line while it is closed: it has looked, and there is no picture."""
+        return self.lookup is not None and self.state == "ok" and not self._pictures
 
     def set_call(self, name: str, args: Any) -> None:
         self._name, self._args = clean(name), args
@@ -162,7 +187,7 @@ class ToolBlock(TranscriptBlock):
         self.landmarks = (0,)
         if self._diff and self.state == "ok":
             return self._paint_diff(strips, width, styles, expanded=expanded)
-        if self.state in UNRUN and not expanded:
+        if (self.state in UNRUN or self.is_quiet) and not expanded:
             return strips
         body = self._paint_body(width, styles, expanded=expanded)
         for line in self._pictures:
@@ -246,7 +271,7 @@ class ToolBlock(TranscriptBlock):
     def guess_height(self, width: int) -> int:
         if self._diff:
             return min(_DIFF_LINES, self._diff.count("\n")) + 2
-        if self.state in UNRUN:
+        if self.state in UNRUN or self.is_quiet:
             return 1
         return 1 + min(LINES_COLLAPSED + 1, self._output.count("\n") + bool(self._output))
 
@@ -269,13 +294,22 @@ class ToolBlock(TranscriptBlock):
         if folder is None and isinstance(self._args, Mapping) and "command" in self._args:
             asked = self._args.get("workdir")
             folder = asked if isinstance(asked, str) and asked not in (".", "./") else ""
-        parts = [clean(f"in {folder}") if folder else "", _LOOKS[self.state][2], self._note]
+        looked = self._size_words() if self.is_quiet else ""
+        parts = [clean(f"in {folder}") if folder else "", _LOOKS[self.state][2], looked, self._note]
         if self.state == "running":
             parts.append(self._progress.words)
         if self._diff:
             added, removed = diff.count_changes(self._diff)
             parts.append(f"+{added} −{removed}")
         return ", ".join(part for part in parts if part)
+
+    def _size_words(self) -> str:
+        """The size of what the call has found, such as `lines 10-20 of 300` or `12 lines`."""
+        read = _READ_LINES.search(self._output)
+        if read and (int(read[1]) > 1 or read[2] != read[3]):
+            return f"lines {read[1]}-{read[2]} of {read[3]}"
+        count = int(read[3]) if read else sum(bool(line) for line in self._output.split("\n"))
+        return plural(count, "line")
 
     def _paint_arguments(self, width: int, styles: Styles) -> list[Strip]:
         if not isinstance(self._args, Mapping):
@@ -305,6 +339,91 @@ class ToolBlock(TranscriptBlock):
             else:
                 strips += fold([(line, style)], width, prefix=[indent])
         return strips
+
+
+class LookupGroupBlock(TranscriptBlock):
+    """Stands for several calls in a row that only looked: `Read 3 files, searched 2 patterns`."""
+
+    most_guessed = 1
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._calls: list[ToolBlock] = []
+
+    @property
+    def can_expand(self) -> bool:
+        return True
+
+    def add(self, call: ToolBlock) -> None:
+        """Hide a call below this block until it is opened."""
+        self._calls.append(call)
+        call.group, call.gap = self, False
+        call.changed()
+        self.changed()
+
+    @property
+    def words(self) -> str:
+        """What the calls did; a file that was read twice counts once."""
+        subjects: dict[tuple[str, str], set[str]] = {}
+        for call in self._calls:
+            subjects.setdefault(call.lookup or ("called", "tool"), set()).add(call.subject)
+        parts = [f"{verb} {plural(len(names), noun)}" for (verb, noun), names in subjects.items()]
+        words = ", ".join(parts)
+        return words[:1].upper() + words[1:]
+
+    def paint(self, width: int, styles: Styles, *, expanded: bool) -> list[Strip]:
+        words = self.words
+        line: list[Span] = [("✓ ", styles.good), (words, styles.text)]
+        left = width - len(words) - 4
+        if left > _LEAST_NAMES and not expanded:
+            names = ", ".join(dict.fromkeys(call.subject for call in self._calls))
+            line.append((f"  {clip(names, left)}", styles.dim))
+        return wrap(line, width)
+
+
+class LookupPage:
+    """A page on which calls in a row that only look are grouped once they have ended."""
+
+    def __init__(self, page: BlockPage) -> None:
+        self._page = page
+        self.insert = page.insert
+        self._row: list[ToolBlock] = []
+        self._rows: dict[str, list[ToolBlock]] = {}
+        """By the id of a call that has not ended: the calls in a row with it."""
+
+    def add(self, block: TranscriptBlock) -> None:
+        self._page.add(block)
+        if isinstance(block, ToolBlock) and block.lookup and block.group is None:
+            self._row.append(block)
+            self._rows[block.call_id] = self._row
+        elif block.gap:
+            self._row = []
+
+    def remove_block(self, block: TranscriptBlock) -> None:
+        self._page.remove_block(block)
+        if isinstance(block, ToolBlock) and (row := self._rows.pop(block.call_id, None)):
+            row.remove(block)
+
+    def touch(self, block: TranscriptBlock) -> None:
+        self._page.touch(block)
+        if not isinstance(block, ToolBlock) or block.call_id not in self._rows:
+            return
+        if block.state in ("running", "asking", "waiting"):
+            return
+        row = self._rows.pop(block.call_id)
+        ended = [call for call in row if call.is_quiet]
+        if len(ended) < 2 or not block.is_quiet:
+            return
+        group = next((call.group for call in ended if call.group is not None), None)
+        if group is None:
+            group = LookupGroupBlock()
+            self._page.insert(row[0], group)
+        assert isinstance(group, LookupGroupBlock)
+        for call in ended:
+            if call.group is None:
+                group.add(call)
+                self._page.touch(call)
+        self._page.touch(group)
 
 
 def _note(details: Mapping[str, Any], took_ms: int) -> str:
