@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 
 
+
 def tui_start(flags: Namespace) -> "UiOptions":
     """The options of a normal start."""
     from dirge_py.ui.options import UiOptions, UiSettings
@@ -43,12 +44,14 @@ def tui_start(flags: Namespace) -> "UiOptions":
         import dirge_py.sdk.build  # noqa: F401 - while the first frame is shown
 
         config = openers.settings_at_start()
+        avatar = "still" if config.ui.reduced_motion else "moving"
         values: dict[str, Any] = {
             "keys": config.keys,
             "aliases": config.aliases,
             "chord_timeout_s": config.ui.chord_timeout_ms / 1000,
             "has_mouse": config.ui.mouse,
-            "has_avatar": config.ui.avatar,
+            "avatar": avatar if config.ui.avatar else "none",
+            "has_terminal_status": config.ui.terminal_status,
         }
         names = (field.name for field in fields(UiSettings) if field.name not in values)
         return UiSettings(**values, **{name: getattr(config.ui, name) for name in names})

@@ -451,6 +451,7 @@ class UiTable(Table):
     notify: Literal["off", "bell", "desktop", "both"] = setting(
         "bell", "How to notify you when the terminal isn't focused."
     )
+    terminal_status: bool = setting(True, "State in the terminal's title; progress in its tab.")
     reduced_motion: bool = setting(False, "No animations.")
     avatar: bool = setting(True, "A small face that shows the state.")
     panel: Literal["auto", "on", "off"] = setting("auto", "Side panels; auto: from 152 columns.")

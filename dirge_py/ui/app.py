@@ -29,7 +29,7 @@ from dirge_py.ui.terminal.app_base import ScreenAction, TerminalApp
 from dirge_py.ui.terminal.clipboard import Clipboard
 from dirge_py.ui.terminal.editor import edit_file_text, edit_in_editor
 from dirge_py.ui.terminal.input import TerminalBackground
-from dirge_py.ui.terminal.notifications import Notifier
+from dirge_py.ui.terminal.notifications import Notifier, TerminalStatus
 from dirge_py.ui.theme.styles import DEFAULT_THEME, theme_or_default
 from dirge_py.ui.theme.switcher import ThemeSwitcher, css_variables
 from dirge_py.ui.transcript.layout import LinePosition
@@ -49,6 +49,7 @@ from typing import TYPE_CHECKING, TypeAlias
 if TYPE_CHECKING:
     from dirge_py.config.schema import Config
     from dirge_py.conversation.conversation import Conversation
+
 
 
 
@@ -167,6 +168,7 @@ class DirgeApp(TerminalApp):
             run_worker=self.run_worker,
         )
         self.notifier = Notifier(self.to_terminal, self.chrome.programs)
+        self.terminal_status = TerminalStatus(self.to_terminal, self.at_release)
         box = ShellBox(self.theme_switcher.panel_styles, self.keymap)
         self.shell = UserShell(box, self.composer, self.controller, self.feed, self.hint)
         self.pictures = PromptImages(self.composer.pastes)
@@ -199,6 +201,8 @@ class DirgeApp(TerminalApp):
     def _on_resumed(self) -> None:
         self.draw_anew()
         self.theme_switcher.ask_background()
+        self.terminal_status.forget()
+        self.refresh_status()
 
     def on_terminal_background(self, message: TerminalBackground) -> None:
         self.theme_switcher.on_background(is_dark=message.is_dark)
@@ -263,9 +267,15 @@ class DirgeApp(TerminalApp):
 
     def refresh_status(self) -> None:
         """Update the status line, the panels, and the lines above the input."""
-        hint = self._hint or key_hint(self.composer, self.controller, self.keymap)
-        self.queue.show_queue(self.controller.waiting, hint)
         self.chrome.show()
+        hint = self._hint or key_hint(
+            self.composer, self.controller, self.keymap, self.chrome.progress
+        )
+        self.queue.show_queue(self.controller.waiting, hint)
+        if self.ui_settings.has_terminal_status:
+            conversation = self.controller.conversation
+            folder = conversation.cwd if conversation is not None else Path.cwd()
+            self.terminal_status.show(self.controller.state, folder.name)
         if self._has_work and self.ticking is None:
             self.ticking = self.set_interval(_TICK_S, self.tick)
         elif self.ticking is not None and not self._has_work:
@@ -285,7 +295,7 @@ class DirgeApp(TerminalApp):
 
     def tick(self) -> None:
         """Update what changes with time."""
-        self.chrome.beat += 1
+        self.chrome.tick()
         if self.feed.renderer.has_something_to_tick:
             self.feed.renderer.tick()
             self.transcript.redraw()

@@ -3,10 +3,6 @@
 import asyncio
 import json
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Literal
-
-from textual.worker import Worker
-
 from dirge_py.extensions.plugins.registration import Plugins
 from dirge_py.frontend.controller import ChatController
 from dirge_py.lib.lazy import late
@@ -21,6 +17,11 @@ from dirge_py.ui.panels.side_panels import MARGIN, SidePanel, TodoPanel, left_li
 from dirge_py.ui.programs import ScreenPrograms
 from dirge_py.ui.terminal.editor import EditorFollower
 from dirge_py.ui.theme.styles import Styles
+from dirge_py.ui.transcript.blocks import duration_text, format_tokens
+from textual.worker import Worker
+from typing import Literal, TYPE_CHECKING
+
+
 
 if TYPE_CHECKING:
     from dirge_py.config.schema import Config
@@ -41,6 +42,9 @@ _WIDEST_TEXT = 123
 """Columns of the transcript at most, with its margins; the panels get the others."""
 _LEAST_CHAT = 40
 _SHOWN_FROM_S = 1.0
+
+_BUSY = ("working", "compacting")
+"""States in which the seconds and the tokens are shown."""
 
 Side = Literal["left", "main", "right"]
 
@@ -79,7 +83,9 @@ class ChromePresenter:
         self.display: Sequence[Side] = ("left", "main", "right")
         self.place = ""
         """The folder and its branch."""
-        self.beat = 0
+        self.progress = ""
+        """The state of the work for the line of key hints, such as `working 12 s · 1k tokens`."""
+        self._beat = 0
         """The number of seconds in which something ran."""
         self._git: GitStatus | None = None
         self._asking_git: Worker[None] | None = None
@@ -225,9 +231,31 @@ class ChromePresenter:
             self._notify("the plan waits for you" if is_of_plan else "a question waits")
         self._was_asking = is_asking
         self._note_end_of_plan()
+        if (self._controller.state in _BUSY) != bool(self.progress):
+            self._update_progress()
         self._status_bar.status = self.status
         self.todos.show_todos(self.activity.todos)
         self._fill()
+
+    def tick(self) -> None:
+        """Update what changes every second while something runs."""
+        self._beat += 1
+        self._update_progress()
+
+    def _update_progress(self) -> None:
+        state, activity = self._controller.state, self.activity
+        self.progress = ""
+        if state not in _BUSY:
+            return
+        began = activity.since if state == "compacting" else activity.began
+        if self._plan_since is not None:
+            began = self._plan_since
+        tokens = f"{format_tokens(activity.output_tokens)} tokens"
+        parts = (
+            f"{state} {duration_text(self._clock() - began)}".rstrip(),
+            tokens if activity.output_tokens and state == "working" else "",
+        )
+        self.progress = " · ".join(part for part in parts if part)
 
     @property
     def _is_plan_running(self) -> bool:
@@ -253,8 +281,8 @@ class ChromePresenter:
     @property
     def status(self) -> run_state.StatusModel:
         controller, settings = self._controller, self._settings
-        beat = 0 if settings.reduced_motion else self.beat
-        shown = run_state.face(self._mood, beat) if settings.has_avatar else ""
+        beat = self._beat if settings.avatar == "moving" else 0
+        shown = run_state.face(self._mood, beat) if settings.avatar != "none" else ""
         conversation = controller.conversation
         if conversation is None:
             state = controller.state

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 
 
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UiSettings:
     """The settings `[ui]` of docs/config.md, and the person's keys and aliases."""
@@ -37,10 +38,10 @@ class UiSettings:
     """The way to copy text."""
     notify: Literal["off", "bell", "desktop", "both"] = "bell"
     """The notification while another window has the focus."""
-    reduced_motion: bool = False
-    """The face doesn't move."""
-    has_avatar: bool = True
-    """The status line has a face."""
+    has_terminal_status: bool = True
+    """The title of the terminal's window and the progress in its tab show the state."""
+    avatar: Literal["moving", "still", "none"] = "moving"
+    """The face in the status line."""
     panel: Literal["auto", "on", "off"] = "auto"
     """Whether there are panels at the sides; "auto" shows them on a wide screen."""
     display: Sequence[str] = ("left", "main", "right")

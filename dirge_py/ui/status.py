@@ -48,6 +48,7 @@ def face(mood: Mood, beat: int = 0) -> str:
 
 Stage = Literal["", "preparing", "waiting", "retrying", "compacting"]
 """What a run waits for; "" while it shows progress."""
+_CHARACTERS_PER_TOKEN = 3.5
 MOST_RECENT = 12
 MOST_FILES = 256
 _OF_FILES = ("read", "glob", "list_dir", "find_files", "repo_overview")
@@ -71,6 +72,7 @@ class RunActivity:
         self.mood: Mood = "idle"
         self.stage: Stage = ""
         self.since = self.until = self.began = clock()
+        self._output_tokens = self._streamed = 0
         self.forget()
 
     def forget(self) -> None:
@@ -101,6 +103,7 @@ class RunActivity:
         match event:
             case events.AgentStart():
                 self.began = self._clock()
+                self._output_tokens = self._streamed = 0
                 self._enter("preparing", "waiting")
             case events.TurnStart():
                 self._enter("waiting", "waiting")
@@ -114,10 +117,15 @@ class RunActivity:
             case events.ContextCompacted(kind=kind):
                 self.foldings += kind not in _NO_FOLDING
                 self._enter("waiting", "waiting")
-            case events.MessageUpdate(phase=phase):
+            case events.MessageUpdate(phase=phase, delta=delta):
+                self._streamed += len(delta)
                 self._enter("", "speaking" if phase.startswith("text") else "thinking")
             case events.MessageEnd(message=ToolResultMessage() as result):
                 self._add_result(result)
+            case events.MessageEnd(message=AssistantMessage() as answer):
+                counted = answer.usage.output if answer.usage is not None else 0
+                self._output_tokens += counted or round(self._streamed / _CHARACTERS_PER_TOKEN)
+                self._streamed = 0
             case events.ToolExecutionStart(tool_name=name, args=args):
                 self._enter("", _MOODS.get(name, "thinking"))
                 self._add_call(name, args)
@@ -130,6 +138,11 @@ class RunActivity:
                 self._enter("", "thinking")
             case events.ForkEvent(event=inner) if isinstance(inner, _OF_FORKS):
                 self.on_event(inner)
+
+    @property
+    def output_tokens(self) -> int:
+        """The tokens that the model has written in this run; of the open answer an estimate."""
+        return self._output_tokens + round(self._streamed / _CHARACTERS_PER_TOKEN)
 
     def _enter(self, stage: Stage, mood: Mood) -> None:
         if stage != self.stage:

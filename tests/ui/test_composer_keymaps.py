@@ -134,7 +134,7 @@ async def test_enter_queue_setting_swaps_enter_and_tab_and_their_hints(project: 
     async with app_with_settings(project, UiSettings(enter="queue"), mode="yolo") as driver:
         await driver.send("build it")
         await driver.until(lambda: "\n   cc a.c" in driver.screen)
-        await driver.until(lambda: "Tab steers · Enter queues for after" in driver.screen)
+        await driver.until(lambda: "Tab to steer · Enter to queue" in driver.screen)
         await driver.send("then this")
         await driver.until(lambda: "when done: then this" in driver.screen)
         driver.app.composer.put("mind the tabs")

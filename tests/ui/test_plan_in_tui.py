@@ -107,7 +107,7 @@ async def test_prompt_typed_during_plan_is_queued_and_returned_on_interrupt(
         called = Called(driver, "both", TERM="xterm-kitty")
         await worked(driver)
         assert "plan 1/4 · exploring" in driver.screen
-        assert "Esc stops the plan" in driver.screen
+        assert "Esc to stop the plan" in driver.screen
         await driver.send("mind the gap")
         await driver.until(lambda: "↳ enters the next run: mind the gap" in driver.screen)
         now[0] += 60

@@ -10,7 +10,7 @@ from dirge_py.testing import ScriptedModel
 from dirge_py.types.events import AgentEnd
 from dirge_py.ui.options import UiSettings
 from dirge_py.ui.terminal.clipboard import last_copy_file
-from tests.support.app_driver import WAITING_COMMAND, AppDriver, running_app
+from tests.support.app_driver import AppDriver, WAITING_COMMAND, running_app
 from tests.support.project import ScriptedProject, on_first
 
 ANSWER = "The build fails because of **one** missing file."
@@ -104,10 +104,10 @@ async def test_hint_shows_keys_available_during_run(project: ScriptedProject):
     async with running_app(project, mode="yolo") as driver:
         await driver.send("build it")
         await working(driver)
-        hint = "Esc interrupts · Enter steers · Tab queues for after"
+        hint = "Esc to interrupt · Enter to steer · Tab to queue"
         assert hint in driver.screen
         await driver.send("and hurry")
-        await driver.until(lambda: f"{hint} · Up takes back" in driver.screen)
+        await driver.until(lambda: "Esc to interrupt · Up to take it back" in driver.screen)
         await driver.pilot.press("escape")
         await driver.idle()
         assert hint not in driver.screen

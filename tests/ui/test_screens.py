@@ -216,7 +216,7 @@ def _the_same_everywhere(monkeypatch: pytest.MonkeyPatch, project: ScriptedProje
 
 def still() -> UiSettings:
     """Stops the animated face."""
-    return UiSettings(reduced_motion=True)
+    return UiSettings(avatar="still")
 
 
 async def shots(

@@ -20,7 +20,13 @@ from dirge_py.types.messages import Usage
 from dirge_py.ui.options import UiSettings
 from dirge_py.ui.programs import ScreenPrograms
 from dirge_py.ui.status import FACES, ContextGauge, SpendingStatus, StatusModel, face, status_line
-from dirge_py.ui.terminal.notifications import Notifier, notification, passed_through
+from dirge_py.ui.terminal.notifications import (
+    Notifier,
+    TerminalStatus,
+    notification,
+    passed_through,
+    shows_progress,
+)
 from dirge_py.ui.theme.styles import load_theme, styles_for
 from dirge_py.ui.transcript.blocks import RetryBlock
 from tests.support.app_driver import WAITING_COMMAND, AppDriver, running_app
@@ -188,7 +194,7 @@ def is_quiet(terminal: Terminal) -> bool:
 
 
 @pytest.mark.parametrize(
-    ("settings", "has_face"), [(UiSettings(), True), (UiSettings(has_avatar=False), False)]
+    ("settings", "has_face"), [(UiSettings(), True), (UiSettings(avatar="none"), False)]
 )
 async def test_avatar_setting_hides_face(
     project: ScriptedProject, settings: UiSettings, has_face: bool
@@ -200,7 +206,7 @@ async def test_avatar_setting_hides_face(
 
 async def test_reduced_motion_stops_animated_face(project: ScriptedProject):
     project.model.will_call("bash", command=WAITING_COMMAND)
-    settings = UiSettings(reduced_motion=True)
+    settings = UiSettings(avatar="still")
     async with running_app(project, mode="yolo", prepare=lambda: settings) as driver:
         await driver.send("build it")
         await driver.until(lambda: "($_$)" in driver.screen)
@@ -329,3 +335,77 @@ async def test_status_counts_pending_side_questions(
         await driver.until(lambda: "1 aside" in driver.screen)
         gate.set()
         await driver.until(lambda: "Because." in driver.text and "1 aside" not in driver.screen)
+
+
+async def test_line_above_the_input_counts_seconds_and_tokens_of_a_run(project: ScriptedProject):
+    now, answer = [100.0], asyncio.Event()
+    project.model.will(Reply(text="word " * 700, hold=answer.wait))
+    async with running_app(project, clock=lambda: now[0]) as driver:
+        await driver.send("hello")
+        await driver.until(lambda: "working · Esc to interrupt" in driver.screen)
+        await driver.until(lambda: driver.app.chrome.activity.output_tokens == 1000)
+        now[0] += 12
+        driver.app.tick()
+        await driver.until(lambda: "working 12 s · 1.0k tokens · Esc to interrupt" in driver.screen)
+        answer.set()
+        await driver.idle()
+        assert "to interrupt" not in driver.screen
+
+
+TITLE = "\x1b]2;"
+
+
+def statuses(environment: dict[str, str], *states: tuple[str, str]) -> tuple[list[str], list[str]]:
+    """What is sent for these states, and what would restore the terminal."""
+    sent: list[str] = []
+    at_end: list[str] = []
+    status = TerminalStatus(sent.append, at_end.append, environment)
+    for state, project in states:
+        status.show(state, project)
+    return sent, at_end
+
+
+def test_title_names_project_and_state_and_is_sent_only_when_it_changes():
+    states = [("ready", "shop"), ("working", "shop"), ("working", "shop"), ("asking", "shop")]
+    sent, at_end = statuses({"TERM": "xterm-256color"}, *states)
+
+    assert [text.partition(TITLE)[2] for text in sent] == [
+        "dirge · shop\x1b\\",
+        "● dirge · shop\x1b\\",
+        "? dirge · shop\x1b\\",
+    ]
+    assert at_end[-1] == "\x1b]2;\x1b\\\x1b[23;2t"
+
+
+def test_title_holds_no_escape_codes_of_a_folder():
+    (sent,), _ = statuses({"TERM": "xterm"}, ("ready", "a\x1b]0;evil\x07\x9b31m\nb"))
+    title = sent.partition(TITLE)[2].removesuffix("\x1b\\")
+
+    assert not any(ord(character) < 32 or 127 <= ord(character) < 160 for character in title)
+
+
+def test_progress_is_sent_to_terminals_that_show_it_and_removed_at_the_end():
+    sent, at_end = statuses(
+        {"TERM": "xterm", "TERM_PROGRAM": "ghostty"}, ("working", "p"), ("ready", "p")
+    )
+
+    assert "\x1b]9;4;3\x1b\\" in sent[0]
+    assert "\x1b]9;4;0\x1b\\" in sent[1]
+    assert "\x1b]9;4;0\x1b\\" in at_end[-1]
+
+
+@pytest.mark.parametrize(
+    ("environment", "expected"),
+    [
+        ({"WT_SESSION": "x"}, True),
+        ({"TERM_PROGRAM": "iTerm.app", "TERM_PROGRAM_VERSION": "3.6.6"}, True),
+        ({"TERM_PROGRAM": "iTerm.app", "TERM_PROGRAM_VERSION": "3.5.0"}, False),
+        ({"VTE_VERSION": "7900"}, True),
+        ({"VTE_VERSION": "7900", "TMUX": "x"}, False),
+        ({"TERM": "xterm-kitty"}, False),
+    ],
+)
+def test_progress_is_sent_only_where_it_is_known_to_be_shown(
+    environment: dict[str, str], expected: bool
+):
+    assert shows_progress(environment) is expected

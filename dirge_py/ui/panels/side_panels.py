@@ -72,9 +72,11 @@ class QueuePanel(LinesWidget):
 
     def show_queue(self, waiting: Sequence[QueuedPrompt], hint: str) -> None:
         if (waiting, hint) != (self._waiting, self._hint):
+            # Another number of lines changes the layout of the screen, other words don't.
+            is_same_size = (len(waiting), bool(hint)) == (len(self._waiting), bool(self._hint))
             self._waiting, self._hint = waiting, hint
             self.display = bool(waiting or hint)
-            self.refresh(layout=True)
+            self.refresh(layout=not is_same_size)
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
         rows = min(len(self._waiting), _MOST_ROWS if viewport.height > 12 else 1)
@@ -99,9 +101,11 @@ class QueuePanel(LinesWidget):
         return [(mark, style), (clip(clean(waiting.text), width - len(mark)), self._styles.text)]
 
 
-def key_hint(composer: Composer, controller: ChatController, keymap: Keymap) -> str:
-    """Return hints about the keys of a run, and the state of the input."""
-    parts = [clean(composer.words), *_run_hints(composer, controller, keymap)]
+def key_hint(
+    composer: Composer, controller: ChatController, keymap: Keymap, progress: str = ""
+) -> str:
+    """Return the progress of a run with hints about its keys, and the state of the input."""
+    parts = [clean(composer.words), progress, *_run_hints(composer, controller, keymap)]
     if count := len(composer.stashed):
         drafts = f"{plural(count, 'draft')} stashed"
         key = keymap.name_of("composer", "stash")
@@ -114,20 +118,20 @@ def key_hint(composer: Composer, controller: ChatController, keymap: Keymap) -> 
 def _run_hints(composer: Composer, controller: ChatController, keymap: Keymap) -> list[str]:
     name = keymap.name_of
     if controller.state == "compacting":
-        return [f"{name('screen', 'interrupt')} interrupts"]
+        return [f"{name('screen', 'interrupt')} to interrupt"]
     if not controller.is_busy or controller.is_asking:
         return []
     is_between = not controller.is_running
     verbs: dict[tuple[Scope, str], str] = {
-        ("screen", "interrupt"): "stops the plan" if is_between else "interrupts",
-        ("composer", "submit"): "keeps it for the next run" if is_between else "steers",
-        ("composer", "queue"): "queues for after",
+        ("screen", "interrupt"): "stop the plan" if is_between else "interrupt",
     }
     if controller.waiting and not composer.text:
-        verbs["composer", "up"] = "takes back"
-        verbs["screen", "drop_queue"] = "drops it"
+        verbs["composer", "up"] = "take it back"
+        verbs["screen", "drop_queue"] = "drop it"
+    verbs["composer", "submit"] = "keep it for the next run" if is_between else "steer"
+    verbs["composer", "queue"] = "queue"
     named = [(name(scope, action), verb) for (scope, action), verb in verbs.items()]
-    return [f"{key} {verb}" for key, verb in named if key]
+    return [f"{key} to {verb}" for key, verb in named if key]
 
 
 MOST_TODOS = 8

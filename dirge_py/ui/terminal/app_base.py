@@ -58,6 +58,8 @@ class TerminalDriver(LinuxDriver):
         super().__init__(*args, **options)
         self._file = cast("Any", _TerminalFile(cast("IO[str]", self._file)))
         self._size = self._get_terminal_size()
+        self.at_release = ""
+        """Restores the terminal when dirge ends, fails or hands it over."""
 
     def use_mouse(self, *, is_ours: bool) -> None:
         """Turn mouse reports on or off, also after a suspension."""
@@ -75,7 +77,8 @@ class TerminalDriver(LinuxDriver):
         # Textual turns the first two on when the terminal reports support, which may happen after
         # it has turned the others off. The third: reports of the background.
         if self._writer_thread is not None:
-            self.write("\x1b[?1016l\x1b[?2048l\x1b[?2031l")
+            self.write(f"\x1b[?1016l\x1b[?2048l\x1b[?2031l{self.at_release}")
+            self.at_release = ""
 
     def _get_terminal_size(self) -> tuple[int, int]:
         # The terminal's own size, as COLUMNS in the environment may be outdated.
@@ -180,6 +183,11 @@ class TerminalApp(App[int], inherit_bindings=False):
         """Send an escape sequence, unless another program has the terminal."""
         if self._driver is not None and not self.is_handed_over:
             self._driver.write(sequence)
+
+    def at_release(self, sequence: str) -> None:
+        """Send an escape sequence when dirge ends, fails or hands the terminal over."""
+        if isinstance(self._driver, TerminalDriver):
+            self._driver.at_release = sequence
 
     def use_mouse(self, *, is_ours: bool) -> None:
         """Turn mouse reports on, or leave the mouse to the terminal."""

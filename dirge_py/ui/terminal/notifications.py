@@ -79,3 +79,60 @@ class Notifier:
 def _plain(text: str) -> str:
     """Return one short line without control characters and `;`."""
     return " ".join(clean(text).replace(";", ",").split())[:_LONGEST]
+
+
+_SAVE_TITLE, _RESTORE_TITLE = "\x1b[22;2t", f"\x1b]2;{_END}\x1b[23;2t"
+_NO_PROGRESS = f"\x1b]9;4;0{_END}"
+_PROGRESS = {"working": f"\x1b]9;4;3{_END}", "asking": f"\x1b]9;4;4;100{_END}"}
+_SIGNS = {"working": "● ", "compacting": "● ", "interrupting": "● ", "asking": "? "}
+_FIRST_VTE = 7900
+_FIRST_ITERM = (3, 6, 6)
+
+
+def shows_progress(environment: Mapping[str, str]) -> bool:
+    """Whether the terminal shows OSC 9;4 in its tab; others may show it as a notification."""
+    program, vte = environment.get("TERM_PROGRAM", ""), environment.get("VTE_VERSION", "")
+    if environment.get("TMUX") or environment.get("STY"):
+        return False  # The outer terminal isn't known.
+    if program == "iTerm.app":
+        parts = environment.get("TERM_PROGRAM_VERSION", "").split(".")
+        return tuple(int(part) for part in parts if part.isdecimal()) >= _FIRST_ITERM
+    has_mark = any(name in environment for name in ("WT_SESSION", "ConEmuANSI", "KONSOLE_VERSION"))
+    return has_mark or program == "ghostty" or (vte.isdecimal() and int(vte) >= _FIRST_VTE)
+
+
+class TerminalStatus:
+    """The title of the terminal's window and the progress in its tab.
+
+    `write` sends a sequence now, `at_release` the one that restores the terminal.
+    """
+
+    def __init__(
+        self,
+        write: Callable[[str], object],
+        at_release: Callable[[str], object],
+        environment: Mapping[str, str] = os.environ,
+    ) -> None:
+        self._write, self._at_release = write, at_release
+        self._has_title = environment.get("TERM", "") not in ("linux", "dumb", "")
+        self._has_progress = shows_progress(environment)
+        self.forget()
+
+    def forget(self) -> None:
+        """Write both again at the next call, as the terminal was restored."""
+        self._shown: tuple[str, str] | None = None
+        self._progress = ""
+
+    def show(self, state: str, project: str) -> None:
+        """Show the state of the conversation and the name of its folder."""
+        if (state, project) == self._shown or not self._has_title:
+            return
+        begin = _SAVE_TITLE if self._shown is None else ""
+        self._shown = state, project
+        name = _plain(project)
+        title = f"{_SIGNS.get(state, '')}dirge{f' · {name}' if name else ''}"
+        progress = _PROGRESS.get(state, "") if self._has_progress else ""
+        change = (progress or _NO_PROGRESS) if progress != self._progress else ""
+        self._progress = progress
+        self._at_release(_RESTORE_TITLE + (_NO_PROGRESS if self._has_progress else ""))
+        self._write(f"{begin}\x1b]2;{title}{_END}{change}")

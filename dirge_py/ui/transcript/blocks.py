@@ -369,16 +369,16 @@ def spent_text(usage: Usage, cost_usd: float | None, least_usd: float = 0.0) -> 
     if usage.input:
         share = round(100 * usage.cache_read / usage.input)
         cached = f" ({share}% cached)" if usage.cache_read else ""
-        parts.append(f"{_tokens(usage.input)} in{cached}")
+        parts.append(f"{format_tokens(usage.input)} in{cached}")
     if usage.output:
-        parts.append(f"{_tokens(usage.output)} out")
+        parts.append(f"{format_tokens(usage.output)} out")
     if cost_usd or (cost_usd is None and parts):
         parts.append(format_cost(cost_usd, least_usd))
     return parts
 
 
-def _tokens(count: int) -> str:
-    """`950`, `12.3k`, `1.2M`."""
+def format_tokens(count: int) -> str:
+    """Return a text such as `950`, `12.3k` or `1.2M`."""
     if count < 1000:
         return str(count)
     return f"{count / 1000:.1f}k" if count < 999_950 else f"{count / 1_000_000:.1f}M"
