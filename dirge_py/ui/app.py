@@ -19,7 +19,7 @@ from dirge_py.ui.options import UiOptions, UiSettings
 from dirge_py.ui.panels.choices import ChoiceList, LineQuestion, Picker
 from dirge_py.ui.panels.dialog import Dialog, DialogOptions, PAUSE_S
 from dirge_py.ui.panels.find_bar import FindBar
-from dirge_py.ui.panels.side_panels import QueuePanel, key_hint
+from dirge_py.ui.panels.side_panels import InputRule, QueuePanel, key_hint
 from dirge_py.ui.prompt.completion import Completer
 from dirge_py.ui.prompt.composer import Composer, PromptDrafts
 from dirge_py.ui.prompt.placeholders import PromptImages
@@ -55,6 +55,7 @@ if TYPE_CHECKING:
 
 
 
+
 Action: TypeAlias = Callable[["DirgeApp"], object]
 """An action of the screen; what it returns is awaited if it is a coroutine."""
 
@@ -62,6 +63,8 @@ _MOST_INPUT_ROWS = 8
 """Rows of the input at most, and never more than half of the screen."""
 
 
+_LOW_ROWS = 18
+"""Rows below which there is no rule above the input, nor a blank line above its hints."""
 _TICK_S = 1.0
 
 
@@ -74,6 +77,8 @@ class DirgeApp(TerminalApp):
     #sign { width: 2; height: 1; color: $accent; }
     .asking #sign { color: $dirge-dim; }
     .small-asking #prompt, .small-asking #status, .small-asking #queue { display: none; }
+    .low #rule, .asking #rule { display: none; }
+    .low #queue, .asking #queue { padding: 0 1; }
     #page { height: 1fr; }
     .only-asking #page { display: none; }
     Input { height: 1; border: none; padding: 0; background: $surface; }
@@ -119,6 +124,7 @@ class DirgeApp(TerminalApp):
         self.line_question = LineQuestion(panel_styles, self.keymap)
         self.composer = Composer(self.keymap, "What do you want to do?  (/help)")
         self.composer.is_run_active = lambda: self.controller.state not in ("starting", "ready")
+        self.rule = InputRule(styles)
         self.status = StatusBar(styles)
         self._make_parts(start, guard_s)
         self.theme_switcher.show(self.theme_switcher.theme)
@@ -185,6 +191,7 @@ class DirgeApp(TerminalApp):
             yield from (self.chrome.left, self.transcript, self.chrome.right)
         yield from (self.shell.box, self.chrome.todos, self.queue)
         yield from (self.proposals, self.picker, self.line_question, self.find_bar)
+        yield self.rule
         with Horizontal(id="prompt"):
             yield self.shell.sign
             yield self.composer
@@ -268,12 +275,13 @@ class DirgeApp(TerminalApp):
     def refresh_status(self) -> None:
         """Update the status line, the panels, and the lines above the input."""
         self.chrome.show()
+        conversation = self.controller.conversation
+        self.rule.mode = conversation.settings.mode if conversation is not None else ""
         hint = self._hint or key_hint(
             self.composer, self.controller, self.keymap, self.chrome.progress
         )
         self.queue.show_queue(self.controller.waiting, hint)
         if self.ui_settings.has_terminal_status:
-            conversation = self.controller.conversation
             folder = conversation.cwd if conversation is not None else Path.cwd()
             self.terminal_status.show(self.controller.state, folder.name)
         if self._has_work and self.ticking is None:
@@ -381,7 +389,11 @@ class DirgeApp(TerminalApp):
         self.dialogs.fit(event.size.height)
         self.shell.box.fit(event.size)
         self.composer.styles.max_height = max(1, min(_MOST_INPUT_ROWS, event.size.height // 2))
+        is_low = event.size.height < _LOW_ROWS
+        self.screen.set_class(is_low, "low")
+        self.chrome.shows_mode = is_low
         self.chrome.fit(event.size.width)
+        self.refresh_status()
 
     def on_app_focus(self) -> None:
         self.chrome.refresh_checkout()
@@ -419,7 +431,7 @@ class DirgeApp(TerminalApp):
         self.register_theme(theme)
         self.theme = theme.name
         self.unregister_theme(before)
-        for part in (self.transcript, self.queue, self.status, self.chrome):
+        for part in (self.transcript, self.queue, self.rule, self.status, self.chrome):
             part.use_styles(self.theme_switcher.styles)
         asking = self.query(Dialog) if self.is_running else ()
         for panel in (self.proposals, self.picker, self.shell.box, self.line_question, *asking):

@@ -18,6 +18,8 @@ from dirge_py.ui.programs import ScreenPrograms
 from dirge_py.ui.terminal.editor import EditorFollower
 from dirge_py.ui.theme.styles import Styles
 from dirge_py.ui.transcript.blocks import duration_text, format_tokens
+from dirge_py.ui.transcript.lines import Line
+from rich.cells import cell_len
 from textual.worker import Worker
 from typing import Literal, TYPE_CHECKING
 
@@ -38,6 +40,7 @@ LONG_RUN_S = 5.0
 """Seconds that a run must have taken for a notification about its end."""
 
 _NARROWEST, _WIDEST = 24, 34
+_LEAST_PANEL = 16
 _WIDEST_TEXT = 123
 """Columns of the transcript at most, with its margins; the panels get the others."""
 _LEAST_CHAT = 40
@@ -46,6 +49,7 @@ _SHOWN_FROM_S = 1.0
 _BUSY = ("working", "compacting")
 """States in which the seconds and the tokens are shown."""
 
+_PANELS: tuple["Side", ...] = ("left", "right")
 Side = Literal["left", "main", "right"]
 
 
@@ -71,6 +75,10 @@ class ChromePresenter:
         self._notify, self._run_worker = notify, run_worker
         self._settings = UiSettings()
         self._width = 0
+        self._columns: dict[Side, int] = {}
+        """The most columns of each panel for which there is space."""
+        self._is_fixed = False
+        """The panels are shown at their full width, also if they have nothing to say."""
         self.activity = run_state.RunActivity(clock)
         self.programs = ScreenPrograms()
         self.following = EditorFollower(lambda why: feed.notify(why, tone="warning"))
@@ -81,6 +89,8 @@ class ChromePresenter:
         self._fold_at: float | None = 0.75
         self.panel: Literal["auto", "on", "off"] = "auto"
         self.display: Sequence[Side] = ("left", "main", "right")
+        self.shows_mode = True
+        """The status line names the mode, as no rule above the input does."""
         self.place = ""
         """The folder and its branch."""
         self.progress = ""
@@ -109,7 +119,7 @@ class ChromePresenter:
     def fit(self, width: int) -> None:
         """Show, hide and size the panels for a screen of this width."""
         self._width = width
-        sides = [side for side in ("left", "right") if side in self.display]
+        sides = [side for side in _PANELS if side in self.display]
         is_wanted = self.panel == "on" or (self.panel == "auto" and width >= WIDE)
         is_wide_enough = width >= _LEAST_CHAT + _NARROWEST * len(sides)
         shown = sides if is_wanted and is_wide_enough else []
@@ -117,12 +127,11 @@ class ChromePresenter:
         share = (width - _WIDEST_TEXT) // max(1, len(shown))
         columns = max(_NARROWEST, min(_WIDEST, share)) if has_main else width // len(shown)
         self._feed.transcript.display = has_main
-        was_shown = self.is_shown
-        for name, panel in (("left", self.left), ("right", self.right)):
-            panel.styles.width = columns
-            panel.display = name in shown
+        had_left = "left" in self._columns
+        self._columns = dict.fromkeys(shown, columns)
+        self._is_fixed = self.panel == "on" or not has_main
         self._fill()
-        if self.is_shown and not was_shown:
+        if "left" in self._columns and not had_left:
             self.refresh_git()
 
     def use_styles(self, styles: Styles) -> None:
@@ -212,7 +221,7 @@ class ChromePresenter:
     def refresh_git(self) -> None:
         """Read the state of the checkout if it is shown."""
         conversation = self._controller.conversation
-        if conversation is None or not self.left.display:
+        if conversation is None or "left" not in self._columns:
             return
         if self._asking_git is not None:
             self._asking_git.cancel()
@@ -290,7 +299,7 @@ class ChromePresenter:
         return run_state.StatusModel(
             place=" · ".join(filter(None, (self.place, self._own_status))),
             model=conversation.settings.model,
-            mode=conversation.settings.mode,
+            mode=conversation.settings.mode if self.shows_mode or controller.is_asking else "",
             state=controller.state,
             phase=self._phase(),
             face=shown,
@@ -348,22 +357,25 @@ class ChromePresenter:
 
     def _fill(self) -> None:
         conversation = self._controller.conversation
-        if conversation is None:
-            return
         styles, activity = self._styles, self.activity
-        if self.left.display:
-            self.left.lines = left_lines(
-                self._columns(self.left),
+        lines: Sequence[Line] = ()
+        if conversation is not None and "left" in self._columns:
+            lines = left_lines(
+                self._columns["left"] - MARGIN,
                 styles,
                 gauge=self.status.gauge,
                 foldings=activity.foldings,
                 recent=activity.recent,
                 git=self._git,
             )
-        if self.right.display:
+            has_news = bool(activity.recent or activity.foldings)
+            lines = lines if has_news or self._is_fixed else ()
+        self._show_panel("left", self.left, lines)
+        lines = ()
+        if conversation is not None and "right" in self._columns:
             shells, plugins = conversation.environment.shells, conversation.extension(Plugins)
-            self.right.lines = right_lines(
-                self._columns(self.right),
+            lines = right_lines(
+                self._columns["right"] - MARGIN,
                 self._feed.transcript.size.height,
                 styles,
                 todos=activity.todos,
@@ -372,9 +384,23 @@ class ChromePresenter:
                 shells=shells.list() if shells is not None else (),
             )
 
-    def _columns(self, panel: SidePanel) -> int:
-        width = panel.styles.width
-        return max(1, int(width.value if width is not None else _NARROWEST) - MARGIN)
+        self._show_panel("right", self.right, lines)
+
+    def _show_panel(self, side: Side, panel: SidePanel, lines: Sequence[Line]) -> None:
+        """Show the lines, and only as many columns as they need; hide an empty panel."""
+        panel.lines = lines
+        columns = self._columns.get(side, 0)
+        if not self._is_fixed and lines:
+            longest = max(sum(cell_len(text) for text, _ in line) for line in lines)
+            needed = max(_LEAST_PANEL, longest + MARGIN)
+            # It doesn't shrink, as that would wrap the transcript again.
+            before = panel.styles.width.value if panel.display and panel.styles.width else 0
+            columns = min(columns, max(needed, int(before)))
+        is_shown = side in self._columns and bool(lines or self._is_fixed)
+        if panel.display != is_shown:
+            panel.display = is_shown
+        if is_shown and (panel.styles.width is None or panel.styles.width.value != columns):
+            panel.styles.width = columns
 
     async def _read_limits(self) -> None:
         try:

@@ -363,8 +363,13 @@ def status_line(status: StatusModel, width: int, styles: Styles) -> Line:
     return [span for part in shown for span in (divider, part)][1:]
 
 
+def mode_style(mode: str, styles: Styles) -> Style:
+    """Return the style of a permission mode."""
+    marked = {"yolo": styles.error, "plan": styles.accent, "accept": styles.good}
+    return marked.get(mode, styles.dim)
+
+
 def _parts(status: StatusModel, styles: Styles) -> list[_Part]:
-    mode_style = {"yolo": styles.error, "plan": styles.accent, "accept": styles.good}
     model = status.model + (f":{status.thinking}" if status.thinking != "off" else "")
     gauge, spending = status.gauge, status.spending
     full = {"": styles.dim, "fold": styles.warning, "fold!": styles.error}[gauge.mark]
@@ -377,7 +382,7 @@ def _parts(status: StatusModel, styles: Styles) -> list[_Part]:
         _Part(status.face, styles.accent, 6),
         _Part(_one_line(status.place), styles.dim, 4),
         _Part(_one_line(model), styles.dim, 3),
-        _Part(status.mode, mode_style.get(status.mode, styles.dim), 1),
+        _Part(status.mode, mode_style(status.mode, styles), 1),
         _Part(_one_line(status.prompt), styles.accent, 2),
         _Part("sandbox" if status.is_sandboxed else "", styles.good, 3),
         _Part(gauge.words if gauge.used else "", full, 2),

@@ -16,6 +16,7 @@ from textual.pilot import Pilot
 from dirge_py.processes.programs import start_detached
 from dirge_py.processes.runner import ShellState
 from dirge_py.providers.scripted import Reply
+from dirge_py.slash.base import Choice
 from dirge_py.types.errors import ProcessError
 from dirge_py.types.events import ContextCompacted, MessageEnd
 from dirge_py.types.extensions import PluginReport
@@ -61,7 +62,7 @@ def test_left_panel_shows_context_activity_and_git():
     )
     assert texts(lines) == [
         "CONTEXT",
-        "███████████████░░░░░░░░░░░░░░░",
+        "██████████░░░░░░░░░░",
         "100k/200k 50%",
         "folded 2 times",
         "",
@@ -421,3 +422,41 @@ def test_malformed_todo_details_show_no_list():
         )
         activity.load_history([result])
         assert activity.todos == ()
+
+
+async def test_panel_without_news_is_hidden_and_others_are_as_wide_as_their_text(
+    working: ScriptedProject,
+):
+    async with running_app(working, mode="yolo", size=(200, 40)) as driver:
+        around = driver.app.chrome
+        assert not around.left.display and not around.right.display
+        await driver.send("go")
+        await driver.until(lambda: "TODO 0/2" in driver.screen)
+        assert around.right.outer_size.width < 24
+        driver.release_command()
+        await driver.idle()
+
+
+async def test_rule_above_the_input_names_the_mode_where_there_is_room(project: ScriptedProject):
+    async with running_app(project, size=(60, 24)) as driver:
+        await driver.until(lambda: "─ standard ──" in driver.screen)
+        assert driver.screen.count("standard") == 2  # The greeting names it, too.
+        await driver.pilot.press("shift+tab")
+        await driver.until(lambda: "─ accept ──" in driver.screen)
+        await resized(driver.pilot, 60, 10)
+        await driver.until(lambda: "│ accept │" in driver.screen)
+        assert "──" not in driver.screen
+
+
+async def test_picker_has_a_key_line_a_reversed_row_and_page_keys(project: ScriptedProject):
+    async with running_app(project, size=(80, 30)) as driver:
+        choices = [Choice(id=str(number), label=f"choice {number}") for number in range(40)]
+        answer = asyncio.ensure_future(driver.app.dialogs.pick("Which?", choices, ""))
+        await driver.until(lambda: "Enter: choose · Esc: cancel" in driver.screen)
+        picker = driver.app.picker
+        row = [segment for segment in picker.render_line(1) if "choice 0" in segment.text]
+        assert row[0].style and row[0].style.reverse
+        await driver.pilot.press("pagedown")
+        await driver.until(lambda: "▸ choice 9" in driver.screen)
+        await driver.pilot.press("pagedown", "pageup", "pageup", "enter")
+        assert await answer == "0"

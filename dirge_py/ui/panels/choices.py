@@ -3,8 +3,13 @@
 import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import ClassVar
-
+from dirge_py.lib.fuzzy import fuzzy_score
+from dirge_py.lib.text import clean
+from dirge_py.slash.base import Choice, PickerAction
+from dirge_py.ui.keymap import Keymap
+from dirge_py.ui.panels.dialog import FASTEST, KeyHint, ScrollingLines, fit_hints
+from dirge_py.ui.theme.styles import Styles
+from dirge_py.ui.transcript.lines import Line, LinesWidget, clip, selected_row, strip
 from rich.cells import cell_len
 from textual import events
 from textual.app import ComposeResult
@@ -12,18 +17,12 @@ from textual.containers import Vertical
 from textual.geometry import Size
 from textual.strip import Strip
 from textual.widgets import Input
+from typing import ClassVar
 
-from dirge_py.lib.fuzzy import fuzzy_score
-from dirge_py.lib.text import clean
-from dirge_py.slash.base import Choice, PickerAction
-from dirge_py.ui.keymap import Keymap
-from dirge_py.ui.panels.dialog import FASTEST, KeyHint, ScrollingLines, fit_hints
-from dirge_py.ui.theme.styles import Styles
-from dirge_py.ui.transcript.lines import Line, LinesWidget, clip, strip
+
 
 _MOST_ROWS = 10
 _SMALL_SCREEN = 8
-_LEAST_ROWS_WITH_KEYS = 3
 _JOINT = " · "
 _ACTION_WORDS: Mapping[PickerAction, str] = {
     "rename": "rename",
@@ -43,6 +42,7 @@ class ChoiceList(LinesWidget):
         self._cursor = 0
         self._title = ""
         self._keys: Sequence[KeyHint] = ()
+        self._has_key_line = False
 
     @property
     def chosen(self) -> Choice | None:
@@ -65,32 +65,44 @@ class ChoiceList(LinesWidget):
             self._cursor = (self._cursor + step) % len(self.choices)
             self.refresh()
 
+    def move_page(self, step: int) -> None:
+        """Move the cursor by the rows in view, at most to the first or the last choice."""
+        rows = max(1, self.size.height - bool(self._title) - self._has_key_line)
+        self._cursor = max(0, min(len(self.choices) - 1, self._cursor + step * rows))
+        self.refresh()
+
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        most = _MOST_ROWS if viewport.height > _SMALL_SCREEN * 2 else max(1, viewport.height // 2)
-        others = bool(self._title) + bool(self._keys and self.choices)
-        return max(1, min(most, len(self.choices) + others))
+        is_low = viewport.height <= _SMALL_SCREEN * 2
+        self._has_key_line = bool(self._keys) and not is_low
+        most = max(1, viewport.height // 2) if is_low else _MOST_ROWS
+        rows = max(1, min(most, len(self.choices) + bool(self._title)))
+        return rows + self._has_key_line
 
     def line_at(self, y: int) -> Line:
         styles, width = self._styles, self.size.width
+        if self._has_key_line and y == self.size.height - 1:
+            return self._key_line(width)
         if self._title:
             if y == 0:
                 return [(clip(clean(self._title), width), styles.heading)]
             y -= 1
-        rows = self.size.height - bool(self._title)
-        if self._keys and self.size.height >= _LEAST_ROWS_WITH_KEYS:
-            rows -= 1
-            if y == rows:
-                return self._key_line(width)
+        rows = self.size.height - bool(self._title) - self._has_key_line
         index = y + max(0, min(self._cursor - rows + 1, len(self.choices) - rows))
         if index >= len(self.choices):
             return []
         choice, is_chosen = self.choices[index], index == self._cursor
         style = styles.accent + styles.strong if is_chosen else styles.text
+        detail = styles.accent if is_chosen else styles.dim
         label = clip(clean(choice.label), max(1, width - 2))
         line: Line = [("▸ " if is_chosen else "  ", styles.accent), (label, style)]
         left = width - 4 - cell_len(label)
         if choice.detail and left > 3:
-            line.append(("  " + clip(clean(choice.detail), left), styles.dim))
+            line.append(("  " + clip(clean(choice.detail), left), detail))
+        if is_chosen:
+            return [
+                (segment.text, segment.style or style)
+                for segment in selected_row(strip(line), width, styles.accent)
+            ]
         return line
 
     def _key_line(self, width: int) -> Line:
@@ -139,7 +151,7 @@ class Picker(ChoiceList, can_focus=True):
         self._dismiss(None)
         self._all, self._question, self._typed = choices, title, ""
         self._actions, self.action = actions, None
-        self._keys = self._hints_of_actions()
+        self._keys = self._key_hints()
         self._answer = asyncio.get_running_loop().create_future()
         self._on_move, self._pause_s = on_move, 0.0 if on_move else self._guard_s
         self._opens_at = self._clock() + self._pause_s
@@ -151,17 +163,14 @@ class Picker(ChoiceList, can_focus=True):
         finally:
             self.offer(())
 
-    def _hints_of_actions(self) -> Sequence[KeyHint]:
-        if not self._actions:
-            return ()
+    def _key_hints(self) -> Sequence[KeyHint]:
         name = self._keymap.name_of
-        keys = [
-            (name("picker", each), _ACTION_WORDS[each], each.partition("_")[0])
-            for each in self._actions
-        ]
-        keys += [("", "type to filter", "type to filter"), (name("list", "choose"), "open", "open")]
-        keys.append((name("list", "close"), "cancel", "cancel"))
-        return [(f"{key} {long}".strip(), f"{key} {short}".strip()) for key, long, short in keys]
+        choose, cancel = name("list", "choose"), name("list", "close")
+        keys = [(choose, "choose", "choose"), (cancel, "cancel", "cancel")]
+        for each in self._actions:
+            keys.append((name("picker", each), _ACTION_WORDS[each], each.partition("_")[0]))
+        keys += [("↑↓ PgUp PgDn", "move", "move"), ("type", "filter", "filter")]
+        return [(f"{key}: {long}", f"{key}: {short}") for key, long, short in keys]
 
     async def _on_key(self, event: events.Key) -> None:
         if self._answer is None or self._answer.done():
@@ -175,13 +184,17 @@ class Picker(ChoiceList, can_focus=True):
         now = event.time if self._clock is time.monotonic else self._clock()
         is_meant = now >= self._opens_at and now - self._last_key_at >= self._pause_s * FASTEST
         self._last_key_at = now
-        match binding[1] if binding and binding[0] in ("picker", "list") else "":
-            case "rename" | "delete" | "all_projects" as action:
-                if is_meant and (self.chosen is not None or action == "all_projects"):
-                    self.action = action
+        scope, action = binding or ("", "")
+        match action if scope != "screen" or action.startswith("page_") else "":
+            case "rename" | "delete" | "all_projects" as wanted:
+                if is_meant and (self.chosen is not None or wanted == "all_projects"):
+                    self.action = wanted
                     self._dismiss(self.chosen.id if self.chosen else "")
             case "previous" | "next" as way:
                 self.move(1 if way == "next" else -1)
+                self._preview()
+            case "page_up" | "page_down" as way:
+                self.move_page(1 if way == "page_down" else -1)
                 self._preview()
             case "choose" | "complete":
                 if is_meant:

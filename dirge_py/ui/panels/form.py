@@ -23,7 +23,7 @@ from dirge_py.ui.panels.dialog import (
     paint_key_hints,
 )
 from dirge_py.ui.terminal.app_base import ScreenAction
-from dirge_py.ui.transcript.lines import Line, strip, wrap
+from dirge_py.ui.transcript.lines import Line, selected_row, strip, wrap
 
 _HASH_SHOWN = 12
 """Hex digits of a hash, to compare with `sha256sum`."""
@@ -77,7 +77,15 @@ class TrustDialog(Dialog[bool]):
         style = styles.accent + styles.strong if is_chosen else styles.text
         mark = "▸ " if is_chosen and self.is_open else "  "
         key = self._keymap.name_of("trust", action)
-        return [(mark, styles.accent), (f"{key} {words}", style if is_possible else styles.dim)]
+        line: Line = [
+            (mark, styles.accent),
+            (f"{key} {words}", style if is_possible else styles.dim),
+        ]
+        if mark.strip():
+            width = max(1, self._menu.size.width - 1)
+            row = selected_row(strip(line), width, styles.accent)
+            return [(segment.text, segment.style or style) for segment in row]
+        return line
 
     def role_of(self, action: str, *, is_text: bool) -> Role:
         if action == "trust":
@@ -202,6 +210,8 @@ class QuestionForm(Dialog[Sequence[QuestionAnswer] | None]):
             if len(strips) == 1:
                 return strips
         strips = wrap([(label, style)], width, first=head, rest=rest)
+        if is_at:
+            strips = [selected_row(line, width, styles.accent) for line in strips]
         return strips + (wrap([(about, styles.dim)], width, first=rest, rest=rest) if about else [])
 
     def _paint_menu(self, width: int) -> Sequence[Strip]:

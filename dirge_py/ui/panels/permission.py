@@ -13,7 +13,7 @@ from dirge_py.ui.panels.dialog import Dialog, DialogOptions, KeyHint, Role, Scro
 from dirge_py.ui.panels.hunk_view import EditFile, HunkView
 from dirge_py.ui.panels.permission_request import Option, PermissionChoice, STORING, WORDS, paint_reach, paint_request
 from dirge_py.ui.theme.styles import Styles
-from dirge_py.ui.transcript.lines import Line, clip, strip, wrap
+from dirge_py.ui.transcript.lines import Line, clip, selected_row, strip, wrap
 from rich.cells import cell_len
 from rich.style import Style
 from textual import events
@@ -154,7 +154,9 @@ class PermissionDialog(Dialog[Sequence[PermissionAnswer]]):
                 words += f": {asked.rules_shown}"
             if option == "all":
                 words += f" ({len(self._open_others()) + 1})"
-            lines.append(strip([(mark, self._styles.accent), (words, self._style_of(option))]))
+            is_selected = mark.strip() != ""
+            line = strip([(mark, self._styles.accent), (words, self._style_of(option))])
+            lines.append(selected_row(line, width, self._styles.accent) if is_selected else line)
         most = 1 if width < _NARROW else 2
         usual = self._usual_hints()
         shown, wanted = (

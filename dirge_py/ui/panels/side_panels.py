@@ -13,7 +13,7 @@ from dirge_py.types.extensions import PluginReport
 from dirge_py.ui.keymap import Keymap, Scope
 from dirge_py.ui.panels.dialog import fit_hints
 from dirge_py.ui.prompt.composer import Composer
-from dirge_py.ui.status import ContextGauge
+from dirge_py.ui.status import ContextGauge, mode_style
 from dirge_py.ui.theme.styles import Styles
 from dirge_py.ui.transcript.lines import Line, LinesWidget, clip
 
@@ -63,7 +63,7 @@ _LOW_SCREEN = 6
 class QueuePanel(LinesWidget):
     """One line per queued prompt and one hint; hidden when there is neither."""
 
-    DEFAULT_CSS = "QueuePanel { height: auto; padding: 0 1; display: none; }"
+    DEFAULT_CSS = "QueuePanel { height: auto; padding: 1 1 0 1; display: none; }"
 
     def __init__(self, styles: Styles) -> None:
         super().__init__(styles, "queue")
@@ -135,6 +135,7 @@ def _run_hints(composer: Composer, controller: ChatController, keymap: Keymap) -
 
 
 MOST_TODOS = 8
+_BAR_WIDTH = 20
 _MOST_FILES = 12
 _TARGET, _COMMAND_TARGET = 24, 28
 """Cells for a call in the list of recent calls."""
@@ -153,7 +154,7 @@ def left_lines(
     full = {"": styles.good, "fold": styles.warning, "fold!": styles.error}[gauge.mark]
     context: list[Line] = [[(clip(gauge.words, width), styles.text)]]
     if gauge.window:
-        context.insert(0, [(gauge.bar(width), full)])
+        context.insert(0, [(gauge.bar(min(width, _BAR_WIDTH)), full)])
     if foldings:
         times = "once" if foldings == 1 else f"{foldings} times"
         context.append([(clip(f"folded {times}", width), styles.dim)])
@@ -263,6 +264,28 @@ def _shell(shell: "ShellState", width: int, styles: Styles) -> Line:
     return [(clip(head, width), style), (clip(clean(shell.command), space), styles.text)]
 
 
+class InputRule(LinesWidget):
+    """The line above the input, with the permission mode in it."""
+
+    DEFAULT_CSS = "InputRule { height: 1; padding: 0 1; }"
+
+    mode: reactive[str] = reactive("")
+
+    def __init__(self, styles: Styles) -> None:
+        super().__init__(styles, "rule")
+
+    def line_at(self, y: int) -> Line:
+        width, mode = self.size.width, clean(self.mode)
+        if not mode or width < len(mode) + _LEAST_RULE:
+            return [("─" * width, self._styles.dim)]
+        label = f" {mode} "
+        left = width - cell_len(label) - 2
+        style = mode_style(self.mode, self._styles)
+        return [("─" * left, self._styles.dim), (label, style), ("──", self._styles.dim)]
+
+
+_LEAST_RULE = 8
+"""Cells of a rule that the mode must leave."""
 MARGIN = 2
 """Columns of a panel that are blank, one at each side."""
 

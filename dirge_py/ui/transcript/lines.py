@@ -104,6 +104,12 @@ def pad(line: Strip, width: int, style: Style) -> Strip:
     return PaintedLine(segments, margin=line.margin, joint=line.joint, size=line.size)
 
 
+def selected_row(line: Strip, width: int, style: Style) -> Strip:
+    """Return the line as the selected row of a list: reversed, `width` cells long."""
+    row = style + Style(reverse=True)
+    return strip([(pad(line, width, style).text, row)])
+
+
 class LinesWidget(Widget, can_focus=False):
     """A widget that draws lines of styled text."""
 
