@@ -1,5 +1,6 @@
 """Tool calls in the transcript: their signs and headers."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -129,3 +130,49 @@ def test_failed_lookup_stays_visible_beside_its_group():
     text = looked(drawn, "read", "c", path="c.py")
 
     assert text == "✓ Read 2 files  a.py, c.py\n\n✗ read b.py\n  No such file."
+
+
+def finished_command(output: str, *, code: int = 0, **details: Any) -> RenderedEvents:
+    outcome = "failed_command" if code else "ok"
+    result = text_result(output, outcome=outcome, exit_code=code, **details)
+    call = {"tool_call_id": "c", "tool_name": "bash"}
+    ended = ToolExecutionEnd(result=result, is_error=False, duration_ms=1, **call)
+    return RenderedEvents(begin("bash", "c", command="run"), ended)
+
+
+def test_fold_count_includes_lines_that_are_only_in_a_file(tmp_path: Path):
+    (tmp_path / "output").write_text("".join(f"{n}\n" for n in range(1, 3001)))
+    ends = [*range(1, 51)], [*range(2951, 3001)]
+    first, last = ("\n".join(map(str, end)) for end in ends)
+    note = "[2,900 lines (13,900 bytes) are left out. The full output is in a file.]"
+    path = str(tmp_path / "output")
+    drawn = finished_command(f"{first}\n\n{note}\n\n{last}", output_path=path)
+
+    assert drawn.seen == "✓ bash run\n  … 2,996 earlier lines\n  2997\n  2998\n  2999\n  3000"
+    assert "1500" in drawn.page.blocks[0].text
+    assert "\n  1499\n  1500\n" in drawn.expanded_text
+    assert "left out" not in drawn.expanded_text
+
+
+def test_stored_output_that_is_gone_leaves_the_part_that_was_sent(tmp_path: Path):
+    text = "1\n[9 lines (20 bytes) are left out. It was in a file.]\n11"
+    drawn = finished_command(text, output_path=str(tmp_path / "gone"))
+
+    assert "9 lines (20 bytes) are left out" in drawn.expanded_text
+
+
+def test_failed_command_shows_its_last_lines_and_the_failing_assertion():
+    lines = [f"setup {n}" for n in range(30)]
+    lines += [">       assert total == 4", "E       assert 3 == 4"]
+    lines += [f"line {n}" for n in range(20)] + ["FAILED test_x.py::test_total", "1 failed"]
+    seen = finished_command("\n".join([*lines, "Exit code: 1"]), code=1).seen
+
+    assert seen.startswith("✗ bash run  exit 1\n  … 43 earlier lines\n  E       assert 3 == 4\n")
+    assert seen.endswith("  line 19\n  FAILED test_x.py::test_total\n  1 failed")
+
+
+def test_arguments_of_a_call_are_found_and_shown_when_it_is_opened():
+    drawn = RenderedEvents(begin("webfetch", url="https://a.org", prompt="needle"))
+
+    assert "needle" in drawn.page.blocks[0].text
+    assert "  prompt: needle" in drawn.expanded_text

@@ -254,7 +254,7 @@ def test_denial_wraps_at_words_and_output_at_width(outcome: str, lines: list[str
         ),
         (
             {"exit_code": 1, "outcome": "failed_command"},
-            ["✗ bash x  exit 1", "  … 2 earlier lines", "  3", "  4", "  5", "  6"],
+            ["✗ bash x  exit 1", "  1", "  2", "  3", "  4", "  5", "  6"],
         ),
         ({}, ["✓ bash x", "  1", "  2", "  3", "  4", "  … 3 more lines"]),
     ],

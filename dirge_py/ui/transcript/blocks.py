@@ -129,7 +129,7 @@ LONGEST_OUTPUT = 400_000
 
 def paint_hidden(count: int, width: int, styles: Styles, *, which: str = "more") -> list[Strip]:
     """Return the line that says how many lines are hidden."""
-    words = f"… {plural(count, f'{which} line')}"
+    words = f"… {count:,} {which} {'line' if count == 1 else 'lines'}"
     return wrap([(words, styles.dim)], width, indent=("  ", styles.text))
 
 

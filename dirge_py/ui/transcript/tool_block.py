@@ -5,6 +5,8 @@ import math
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
+from os import SEEK_END
+from pathlib import Path
 from typing import Any, Literal
 
 from rich.style import Style
@@ -75,6 +77,15 @@ _DIFF_LINES = 60
 SHOW_TIME_FROM_MS = 1000
 """How long a call must have taken for its time to be shown."""
 _LIVE_OUTPUT = 8_000
+_LINES_FAILED = 10
+"""Last lines of a failed command that a collapsed block shows."""
+_TELLING_LINES = 6
+_TELLING = re.compile(
+    r"E   |FAILED |ERROR |--- FAIL|not ok |error(?:\[\w+\])?:"
+    r"|.*\b(?:AssertionError|panicked at)\b|\s*(?:Expected|Received|left|right):"
+)
+"""Lines of a failed command that say why: assertions of test runners, errors of compilers."""
+_LEFT_OUT = re.compile(r"\[([\d,]+) lines \([\d,]+ bytes\) are left out\. ")
 _EXIT_CODE = re.compile(r"Exit code: \d+")
 _LEAST_NAMES = 12
 """Cells from which a group names its calls."""
@@ -115,11 +126,14 @@ class ToolBlock(TranscriptBlock):
         self._folder: str | None = None
         """The folder in which a command ran; None, before its end, stands for its argument."""
         self._progress = ProgressText(clock)
+        self._output_file = ""
+        """The file with the whole output, of which `_output` is a part; "" for none."""
+        self._whole_output: str | None = None
 
     @property
     def can_expand(self) -> bool:
-        has_lines = "\n" in main_argument(self._args)
-        return bool(self._output or self._details or self._diff or has_lines)
+        has_more = "\n" in main_argument(self._args) or bool(self._argument_lines())
+        return bool(self._output or self._details or self._diff or has_more)
 
     @property
     def subject(self) -> str:
@@ -160,6 +174,9 @@ class ToolBlock(TranscriptBlock):
         self._is_command = "exit_code" in details
         self._folder = str(details.get("workdir") or "") if self._is_command else None
         self._diff = clean(str(details.get("diff") or ""))[:LONGEST_OUTPUT]
+        is_part = _LEFT_OUT.search(text) is not None
+        self._output_file = str(details.get("output_path") or "") if is_part else ""
+        self._whole_output = None
         shown = text[:LONGEST_OUTPUT]
         if more := len(text) - len(shown):
             shown += f"\n… {more} more characters, in the session"
@@ -180,7 +197,15 @@ class ToolBlock(TranscriptBlock):
     @property
     def text(self) -> str:
         head = f"{self._name} {clean(main_argument(self._args))}".rstrip()
-        return "\n".join(part for part in (head, self._diff, self._output) if part)
+        parts = (head, *self._argument_lines(), self._diff, self._whole())
+        return "\n".join(part for part in parts if part)
+
+    def _whole(self) -> str:
+        """Return all output that is stored, which is read at the first use."""
+        if self._whole_output is None:
+            stored = _read_output(self._output_file) if self._output_file else ""
+            self._whole_output = stored or self._output
+        return self._whole_output if self._output_file else self._output
 
     def paint(self, width: int, styles: Styles, *, expanded: bool) -> list[Strip]:
         strips = self._paint_header(width, styles, expanded=expanded)
@@ -215,9 +240,9 @@ class ToolBlock(TranscriptBlock):
             return []
         if self._todo and not expanded:
             return self._paint_todo(width, styles)
-        lines = self._output.split("\n")
         if expanded:
-            return self._paint_output(lines, width, styles)
+            return self._paint_output(self._whole().split("\n"), width, styles)
+        lines = self._output.split("\n")
         if self._answers:
             return self._paint_answers(width, styles)
         if self.state in ("running", "asking"):
@@ -258,11 +283,18 @@ class ToolBlock(TranscriptBlock):
     def _paint_part(
         self, lines: Sequence[str], width: int, styles: Styles, *, of_end: bool
     ) -> list[Strip]:
-        most, hidden = LINES_COLLAPSED, len(lines) - LINES_COLLAPSED
+        has_failed = of_end and self.state == "failed"
+        most = _LINES_FAILED if has_failed else LINES_COLLAPSED
+        hidden_lines = lines[:-most] if of_end else lines[most:]
+        hidden = sum(map(_count_lines, hidden_lines))
         shown = self._paint_output(lines[-most:] if of_end else lines[:most], width, styles)
         if len(shown) > most * 2:
             shown = shown[-most * 2 :] if of_end else shown[: most * 2]
             hidden = max(1, hidden)
+        if has_failed:
+            telling = [line for line in hidden_lines if _TELLING.match(line)][:_TELLING_LINES]
+            shown = self._paint_output(telling, width, styles) + shown
+            hidden -= len(telling)
         if hidden <= 0:
             return shown
         note = paint_hidden(hidden, width, styles, which="earlier" if of_end else "more")
@@ -273,7 +305,8 @@ class ToolBlock(TranscriptBlock):
             return min(_DIFF_LINES, self._diff.count("\n")) + 2
         if self.state in UNRUN or self.is_quiet:
             return 1
-        return 1 + min(LINES_COLLAPSED + 1, self._output.count("\n") + bool(self._output))
+        most = _LINES_FAILED if self._is_command and self.state == "failed" else LINES_COLLAPSED
+        return 1 + min(most + 1, self._output.count("\n") + bool(self._output))
 
     def _paint_header(self, width: int, styles: Styles, *, expanded: bool) -> list[Strip]:
         mark, style, _ = _LOOKS[self.state]
@@ -312,10 +345,17 @@ class ToolBlock(TranscriptBlock):
         return plural(count, "line")
 
     def _paint_arguments(self, width: int, styles: Styles) -> list[Strip]:
+        strips: list[Strip] = []
+        for line in self._argument_lines():
+            strips += wrap([(line, styles.dim)], width, indent=(_BODY, styles.text))
+        return strips
+
+    def _argument_lines(self) -> list[str]:
+        """Return the arguments that neither the header nor the diff shows."""
         if not isinstance(self._args, Mapping):
             return []
         main = main_argument(self._args)
-        strips: list[Strip] = []
+        lines: list[str] = []
         for name, value in self._args.items():
             is_shown = isinstance(value, str) and value in main and name in _IN_HEADER
             if (
@@ -325,9 +365,8 @@ class ToolBlock(TranscriptBlock):
             ):
                 continue
             shown = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-            spans = [(clean(f"{name}: {shown}"), styles.dim)]
-            strips += wrap(spans, width, indent=(_BODY, styles.text))
-        return strips
+            lines.append(clean(f"{name}: {shown}"))
+        return lines
 
     def _paint_output(self, lines: Sequence[str], width: int, styles: Styles) -> list[Strip]:
         style: Style = styles.error if self.state == "failed" else styles.dim
@@ -339,6 +378,32 @@ class ToolBlock(TranscriptBlock):
             else:
                 strips += fold([(line, style)], width, prefix=[indent])
         return strips
+
+
+def _count_lines(line: str) -> int:
+    """Return 1, or the number of lines for which this note about left out lines stands."""
+    note = _LEFT_OUT.match(line)
+    return int(note[1].replace(",", "")) if note else 1
+
+
+def _read_output(file: str) -> str:
+    """Return the text of a stored output, without its middle if it is long; "" if it is gone."""
+    half = LONGEST_OUTPUT // 2
+    try:
+        if not Path(file).is_file():
+            return ""
+        with Path(file).open("rb") as stored:
+            size = stored.seek(0, SEEK_END)
+            stored.seek(0)
+            if size <= LONGEST_OUTPUT:
+                return clean(stored.read(LONGEST_OUTPUT).decode("utf-8", "replace")).strip("\n")
+            first = stored.read(half).decode("utf-8", "replace")
+            stored.seek(size - half)
+            last = stored.read(half).decode("utf-8", "replace")
+    except OSError:
+        return ""
+    note = f"… {size - 2 * half:,} bytes are left out; all of it is in {file}"
+    return clean(f"{first}\n{note}\n{last}").strip("\n")
 
 
 class LookupGroupBlock(TranscriptBlock):
