@@ -56,6 +56,7 @@ if TYPE_CHECKING:
 
 
 
+
 Action: TypeAlias = Callable[["DirgeApp"], object]
 """An action of the screen; what it returns is awaited if it is a coroutine."""
 
@@ -65,7 +66,7 @@ _MOST_INPUT_ROWS = 8
 
 _LOW_ROWS = 18
 """Rows below which there is no rule above the input, nor a blank line above its hints."""
-_TICK_S = 1.0
+TICK_S = 1.0
 
 
 class DirgeApp(TerminalApp):
@@ -285,7 +286,7 @@ class DirgeApp(TerminalApp):
             folder = conversation.cwd if conversation is not None else Path.cwd()
             self.terminal_status.show(self.controller.state, folder.name)
         if self._has_work and self.ticking is None:
-            self.ticking = self.set_interval(_TICK_S, self.tick)
+            self.ticking = self.set_interval(TICK_S, self.tick)
         elif self.ticking is not None and not self._has_work:
             self.ticking.stop()
             self.ticking = None

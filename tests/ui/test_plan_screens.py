@@ -12,7 +12,7 @@ from syrupy.assertion import SnapshotAssertion
 from dirge_py.types.events import LoopEvent, ToolExecutionStart
 from dirge_py.types.messages import Usage
 from dirge_py.types.questions import Question, QuestionOption
-from dirge_py.ui import session_opener
+from dirge_py.ui import app, session_opener
 from dirge_py.ui.transcript import tool_block
 from tests.support.app_driver import AppDriver, running_app
 from tests.support.exclusive_owner import ScriptedOwner
@@ -126,6 +126,7 @@ async def test_plan_screens_match_snapshots(
 ) -> None:
     monkeypatch.setattr(tool_block, "SHOW_TIME_FROM_MS", 1_000_000)
     monkeypatch.setattr(session_opener, "__version__", "1.2.3")
+    monkeypatch.setattr(app, "TICK_S", 1_000_000)
     monkeypatch.setenv("HOME", str(project.folder.parent))
     pictures = snapshot.use_extension(SVGImageExtension)
     differing = []

@@ -13,7 +13,7 @@ from dirge_py.types.events import PlanPhase
 from dirge_py.types.messages import Usage
 from dirge_py.types.questions import AskedClaim, PermissionRequest, RuleOffer
 from dirge_py.types.tools import Preview
-from dirge_py.ui import session_opener
+from dirge_py.ui import app, session_opener
 from dirge_py.ui.options import UiSettings
 from dirge_py.ui.transcript import tool_block
 from pytest_textual_snapshot import SVGImageExtension
@@ -209,6 +209,7 @@ def _the_same_everywhere(monkeypatch: pytest.MonkeyPatch, project: ScriptedProje
     """Removes machine, version and time from the pictures."""
     monkeypatch.setattr(tool_block, "SHOW_TIME_FROM_MS", 1_000_000)
     monkeypatch.setattr(session_opener, "__version__", "1.2.3")
+    monkeypatch.setattr(app, "TICK_S", 1_000_000)
     monkeypatch.setenv("HOME", str(project.folder.parent))
     # Gate messages have their own tests.
     project.configure("[loop.gates]\nresume = 0\nverifier = 0\n")
