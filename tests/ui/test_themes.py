@@ -212,3 +212,13 @@ async def test_theme_that_cannot_be_stored_is_used_until_the_end(
         await at.until(lambda: "It can't be stored" in at.text)
         assert at.app.theme_switcher.theme.name == "light"
     assert file.read_text() == "[ui\n"
+
+
+async def test_broken_theme_is_not_stored(project: ScriptedProject, themes: Path, tmp_path: Path):
+    (themes / "mine.toml").write_text('[colors]\ntxt = "#ffffff"\n')
+    file = tmp_path / "config.toml"
+    async with running_app(project, settings_file=file) as at:
+        await at.send("/theme mine")
+        await at.until(lambda: "unknown role `txt`" in " ".join(at.text.split()))
+        await at.idle()
+    assert not file.exists()

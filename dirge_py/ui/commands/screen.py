@@ -260,7 +260,8 @@ async def theme(args: str, conversation: "Conversation", front: TuiFrontEnd) -> 
         raise UsageError(f"There is no theme {name!r}.", hint=hint)
     if name:
         front.app.set_colors(name)
-        await _keep_theme(name, front)
+        if not front.app.theme_switcher.problem:
+            await _keep_theme(name, front)
 
 
 async def _keep_theme(name: str, front: TuiFrontEnd) -> None:
