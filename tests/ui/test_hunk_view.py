@@ -4,17 +4,17 @@ import os
 import sys
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from textual.drivers.headless_driver import HeadlessDriver
+
 from dirge_py.types.questions import AskedClaim, PermissionAnswer, PermissionRequest, RuleOffer
 from dirge_py.types.tools import FileChange, Preview
 from dirge_py.ui.panels.hunk_view import ChangeSelection, HunkView, paint_files
-from pathlib import Path
 from tests.support.app_driver import AppDriver, running_app
 from tests.support.project import ScriptedProject
 from tests.ui.test_permission import STYLES
-from textual.drivers.headless_driver import HeadlessDriver
-
-import pytest
-
 
 BEFORE = "".join(f"line {n}\r\n" for n in range(1, 31))
 AFTER = BEFORE.replace("line 3\r", "row 3\r").replace("line 20\r", "row 20\r") + "last"

@@ -4,13 +4,24 @@ import asyncio
 
 from dirge_py.frontend.event_text import describe_event
 from dirge_py.providers.scripted import Reply
-from dirge_py.types.events import AgentEnd, AgentStart, CompactionStarted, ContextCompacted, ContextReplaced, EscalationActivated, MessageEnd, RepairStats, ToolExecutionEnd, ToolExecutionStart
+from dirge_py.types.events import (
+    AgentEnd,
+    AgentStart,
+    CompactionStarted,
+    ContextCompacted,
+    ContextReplaced,
+    EscalationActivated,
+    MessageEnd,
+    RepairStats,
+    ToolExecutionEnd,
+    ToolExecutionStart,
+)
 from dirge_py.types.messages import AssistantMessage, TextBlock, user_text
 from dirge_py.types.outcomes import Done, HookTerminated, LimitExceeded, NeedsMoreTurns
 from dirge_py.types.tools import text_result
 from dirge_py.ui.theme.styles import load_theme, styles_for
 from dirge_py.ui.transcript.renderer import TranscriptRenderer
-from tests.support.app_driver import AppDriver, WAITING_COMMAND, running_app
+from tests.support.app_driver import WAITING_COMMAND, AppDriver, running_app
 from tests.support.project import ScriptedProject
 from tests.ui.test_transcript import Page
 

@@ -2,23 +2,30 @@
 
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from typing import Any
+
+import pytest
+from textual.pilot import Pilot
+
 from dirge_py.providers.scripted import Reply
 from dirge_py.types.events import ToolExecutionStart, ToolExecutionUpdate
-from dirge_py.types.questions import ActingFile, AskedClaim, PermissionRequest, RuleOffer, TrustOffer
+from dirge_py.types.questions import (
+    ActingFile,
+    AskedClaim,
+    PermissionRequest,
+    RuleOffer,
+    TrustOffer,
+)
 from dirge_py.types.tools import Preview, text_result
 from dirge_py.ui import app
 from dirge_py.ui.transcript import tool_block
 from tests.support.app_driver import AppDriver
 from tests.support.project import ScriptedProject
-from tests.ui.test_hunk_view import GONE, X, request as change_of
+from tests.ui.test_hunk_view import GONE, X
+from tests.ui.test_hunk_view import request as change_of
 from tests.ui.test_question_form import BASE, SEVERAL, pose
 from tests.ui.test_transcript import SAMPLE
 from tests.ui.test_trust_dialog import ask as ask_for_trust
-from textual.pilot import Pilot
-from typing import Any
-
-import pytest
-
 
 CHANGE = PermissionRequest(
     call_id="c",

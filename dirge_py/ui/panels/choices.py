@@ -3,13 +3,8 @@
 import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dirge_py.lib.fuzzy import fuzzy_score
-from dirge_py.lib.text import clean
-from dirge_py.slash.base import Choice, PickerAction
-from dirge_py.ui.keymap import Keymap
-from dirge_py.ui.panels.dialog import FASTEST, KeyHint, ScrollingLines, fit_hints
-from dirge_py.ui.theme.styles import Styles
-from dirge_py.ui.transcript.lines import Line, LinesWidget, clip, selected_row, strip
+from typing import ClassVar
+
 from rich.cells import cell_len
 from textual import events
 from textual.app import ComposeResult
@@ -17,9 +12,14 @@ from textual.containers import Vertical
 from textual.geometry import Size
 from textual.strip import Strip
 from textual.widgets import Input
-from typing import ClassVar
 
-
+from dirge_py.lib.fuzzy import fuzzy_score
+from dirge_py.lib.text import clean
+from dirge_py.slash.base import Choice, PickerAction
+from dirge_py.ui.keymap import Keymap
+from dirge_py.ui.panels.dialog import FASTEST, KeyHint, ScrollingLines, fit_hints
+from dirge_py.ui.theme.styles import Styles
+from dirge_py.ui.transcript.lines import Line, LinesWidget, clip, selected_row, strip
 
 _MOST_ROWS = 10
 _SMALL_SCREEN = 8
@@ -167,8 +167,10 @@ class Picker(ChoiceList, can_focus=True):
         name = self._keymap.name_of
         choose, cancel = name("list", "choose"), name("list", "close")
         keys = [(choose, "choose", "choose"), (cancel, "cancel", "cancel")]
-        for each in self._actions:
-            keys.append((name("picker", each), _ACTION_WORDS[each], each.partition("_")[0]))
+        keys += [
+            (name("picker", each), _ACTION_WORDS[each], each.partition("_")[0])
+            for each in self._actions
+        ]
         keys += [("↑↓ PgUp PgDn", "move", "move"), ("type", "filter", "filter")]
         return [(f"{key}: {long}", f"{key}: {short}") for key, long, short in keys]
 

@@ -3,6 +3,9 @@
 import time
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
 from dirge_py.conversation.log import ConversationLog
 from dirge_py.frontend import event_text
 from dirge_py.frontend.replay import replay_messages
@@ -11,17 +14,24 @@ from dirge_py.session.history import PlanRecordEvent
 from dirge_py.slash.base import Tone
 from dirge_py.types import events
 from dirge_py.types.events import EvidenceTaken, ForkEvent, LoopEvent, PlanPhase
-from dirge_py.types.messages import AssistantMessage, Message, TextBlock, ThinkingBlock, ToolCallBlock, ToolResultMessage, Usage, UserMessage
+from dirge_py.types.messages import (
+    AssistantMessage,
+    Message,
+    TextBlock,
+    ThinkingBlock,
+    ToolCallBlock,
+    ToolResultMessage,
+    Usage,
+    UserMessage,
+)
 from dirge_py.types.outcomes import Cancelled
 from dirge_py.types.tools import LoopToolResult
-from dirge_py.ui.transcript import blocks as shown, plan_blocks
+from dirge_py.ui.transcript import blocks as shown
+from dirge_py.ui.transcript import plan_blocks
 from dirge_py.ui.transcript.diff import DiffLayout, diff_blocks
 from dirge_py.ui.transcript.images import attachments_in, describe_attachment
 from dirge_py.ui.transcript.prose import ProseBlock, StreamedAnswer, pieces_of
 from dirge_py.ui.transcript.tool_block import LookupPage, ToolBlock
-from pathlib import Path
-from typing import Any
-
 
 ToolEvent = events.ToolExecutionStart | events.ToolExecutionUpdate | events.ToolExecutionEnd
 
