@@ -36,6 +36,7 @@ COMMANDS = {
     "echo": "echo *", "true": "true", "false": "false || true", ":": ":", "cd": "cd src && ls",
     "date": "date -u", "find": "find . -name '*.py'", "sed": "sed -n 1,2p README.md",
     "test": "test -f README.md && ls 2>/dev/null", "sleep": "sleep 0.01",
+    "[": "if [ -f README.md ]; then cat README.md; fi",
     "git status": "git status", "git diff": "git diff HEAD", "git log": "git log -p",
     "git show": "git show HEAD", "git branch": "git branch --list", "git tag": "git tag -l",
     "git rev-parse": "git rev-parse HEAD", "git ls-files": "git ls-files -o",

@@ -319,11 +319,12 @@ def played(folder: Path, said: str, name: str, mark: bytes) -> tuple[set[tuple[s
 
 
 def test_hostile_text_reaches_the_terminal_as_plain_text(tmp_path: Path) -> None:
-    for folder in ("plain", "hostile"):
-        (tmp_path / folder).mkdir()
-    plain, calm = played(tmp_path / "plain", "words\n" * 400, "name", b"words")
+    projects = [tmp_path / parent / "project" for parent in ("plain", "hostile")]
+    for folder in projects:
+        folder.mkdir(parents=True)
+    plain, calm = played(projects[0], "words\n" * 400, "name", b"words")
     hostile, screen = played(
-        tmp_path / "hostile",
+        projects[1],
         "\n".join(CORPUS).replace("\0", ""),
         "\x1b]0;OWNED\x07\u202e",
         b"T1dOTkVE",

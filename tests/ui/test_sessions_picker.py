@@ -30,8 +30,8 @@ async def open_picker(driver: AppDriver) -> None:
 async def test_key_line_names_keys_of_the_list_of_sessions(project: ScriptedProject) -> None:
     async with running_app(project, size=(120, 40)) as driver:
         await open_picker(driver)
-        assert "Ctrl+R rename · Ctrl+D delete · Ctrl+A all projects" in driver.screen
-        assert "type to filter" in driver.screen
+        assert "Ctrl+R: rename · Ctrl+D: delete · Ctrl+A: all projects" in driver.screen
+        assert "type: filter" in driver.screen
         await driver.pilot.press("escape")
         await driver.send("/model")
         await driver.until(lambda: driver.app.picker.has_focus)

@@ -27,7 +27,7 @@ _JOINT = " · "
 _ACTION_WORDS: Mapping[PickerAction, str] = {
     "rename": "rename",
     "delete": "delete",
-    "all_projects": "all projects or this one",
+    "all_projects": "all projects",
 }
 
 
