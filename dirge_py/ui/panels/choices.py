@@ -171,7 +171,7 @@ class Picker(ChoiceList, can_focus=True):
             (name("picker", each), _ACTION_WORDS[each], each.partition("_")[0])
             for each in self._actions
         ]
-        keys += [("↑↓ PgUp PgDn", "move", "move"), ("type", "filter", "filter")]
+        keys += [("↑↓", "move", "move"), ("type", "filter", "filter")]
         return [(f"{key}: {long}", f"{key}: {short}") for key, long, short in keys]
 
     async def _on_key(self, event: events.Key) -> None:
