@@ -88,6 +88,13 @@ def test_call_that_only_looks_is_one_line_until_it_is_opened():
     assert "  1\n  2" in drawn.expanded_text
 
 
+def test_call_by_another_name_of_a_tool_that_only_looks_is_one_line():
+    drawn = RenderedEvents()
+    drawn.draw(MessageUpdate(phase="toolcall_start", index=0, tool_call_id="a", tool_name="ls"))
+
+    assert looked(drawn, "list_dir", "a", path="src") == "✓ list_dir src  2 lines"
+
+
 def test_part_of_a_file_is_named_with_its_lines():
     drawn = RenderedEvents()
     text = "a.py: lines 10-20 of 300\n\n10: x"

@@ -111,8 +111,7 @@ class ToolBlock(TranscriptBlock):
         super().__init__()
         self.call_id = call_id
         self.state: CallState = "running"
-        self._name = clean(name)
-        self._args = args
+        self.set_call(name, args)
         self._output = self._diff = self._note = self._details = ""
         self._diff_layout = diff_layout
         self._rows: Sequence[DiffRow] = ()
@@ -120,9 +119,6 @@ class ToolBlock(TranscriptBlock):
         self._answers: Sequence[tuple[str, str]] = ()
         self._pictures: Sequence[str] = ()
         self._is_command = False
-        self.lookup = _LOOKUPS.get(name)
-        """The verb and the noun of a call that only looks; it shows its output only when open."""
-        self.gathers = self.lookup is not None
         self._folder: str | None = None
         """The folder in which a command ran; None, before its end, stands for its argument."""
         self._progress = ProgressText(clock)
@@ -136,6 +132,11 @@ class ToolBlock(TranscriptBlock):
         return bool(self._output or self._details or self._diff or has_more)
 
     @property
+    def lookup(self) -> tuple[str, str] | None:
+        """The verb and the noun of a call that only looks; it shows its output only when open."""
+        return _LOOKUPS.get(self._name)
+
+    @property
     def subject(self) -> str:
         """What tells it from other calls of the same tool, on one line."""
         return clean(main_argument(self._args)).partition("\n")[0]
@@ -147,6 +148,7 @@ class ToolBlock(TranscriptBlock):
 
     def set_call(self, name: str, args: Any) -> None:
         self._name, self._args = clean(name), args
+        self.gathers = self.lookup is not None
         self.changed()
 
     def set_state(self, state: CallState) -> None:
