@@ -204,10 +204,7 @@ class Conversation:
 
     def put_tool(self, tool: Any) -> None:
         """Add a tool, or replace the one of its name, for runs that start from now on."""
-        named = {each.name: each for each in self.tools}
-        named |= {each.name: each for each in self.bound_tools([tool])}
-        run = replace(self._deps.run, tools=tuple(named.values()))
-        self._deps = replace(self._deps, run=run)
+        self._deps = replace(self._deps, run=self._deps.run.with_tool(tool))
 
     async def call_tool(
         self, tool: LoopTool, arguments: Mapping[str, Any], emit: Sink

@@ -160,6 +160,8 @@ class RunDeps:
     """The prompts that are stored in files; a selected one is used from the next run on."""
     bind_tools: Callable[[Sequence[Any]], Sequence[LoopTool]] = tuple
     """Binds further tools for the loop."""
+    added_tools: Sequence[Any] = ()
+    """Tools that the program added later, which forks get, too."""
     prompt_checks: Sequence[PromptCheck] = ()
     """Check every typed message before it enters the history; the first reason holds it back."""
     on_run_end: Callable[[Sequence[Message], AbortSignal], Awaitable[None]] | None = None
@@ -178,6 +180,13 @@ class RunDeps:
     """The limits of runs and of the session."""
     backpressure: BackpressurePolicy = field(default_factory=BackpressurePolicy)
     """How long a run waits for slow readers of its events."""
+
+    def with_tool(self, tool: Any) -> "RunDeps":
+        """Return the parts with one more tool, which replaces the one of its name."""
+        named = {each.name: each for each in self.tools}
+        named |= {each.name: each for each in self.bind_tools([tool])}
+        added = [each for each in self.added_tools if each.name != tool.name]
+        return replace(self, tools=tuple(named.values()), added_tools=(*added, tool))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -273,6 +282,8 @@ class ConversationDeps:
             fork = await self.for_fork(options, fork)
         elif options.workspace != "shared":
             raise DirgeError("this conversation has no other workspace for a fork.")
+        for tool in self.run.added_tools:
+            fork = replace(fork, run=fork.run.with_tool(tool))
         if options.tools is not None:
             tools = tuple(tool for tool in fork.run.tools if tool.name in options.tools)
             fork = replace(fork, run=replace(fork.run, tools=tools))

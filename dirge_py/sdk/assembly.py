@@ -5,7 +5,6 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import field, replace
-from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias, get_args
 
@@ -43,7 +42,6 @@ from dirge_py.providers.client import HttpClient
 from dirge_py.providers.models import ModelDirectory, with_sampling
 from dirge_py.sdk.agent_inputs import Asking, as_asker
 from dirge_py.sdk.build import ConversationBuilder
-from dirge_py.sdk.environment import bound_tools
 from dirge_py.sdk.extensions import load_extensions
 from dirge_py.sdk.guards import Clock, WallClock
 from dirge_py.sdk.options import BuildOptions, SessionChoice
@@ -185,13 +183,13 @@ class _ProgramBuilder(ConversationBuilder):
         services = ToolServices(
             files=self.workspace, processes=self.runner, session_id=self.session_id, app=plan.app
         )
-        bind = partial(bound_tools, services=services, cwd=str(plan.cwd))
+        toolbox = Toolbox((), services, str(plan.cwd))
         self.authorize(as_asker(plan.asker))
         # All guards but the stop checks, which belong to the product.
         self.guard(
             self.context(self._ask, self.model),
             plan.store.folder / self.session_id / "assets" if plan.store is not None else None,
-            validate=Toolbox((), services, str(plan.cwd)).validate,
+            validate=toolbox.validate,
             clock=plan.clock,
         )
         environment = WorkEnvironment(
@@ -200,8 +198,8 @@ class _ProgramBuilder(ConversationBuilder):
             attach=_as_it_is,
             gate=self.gate,
         )
-        tools = bind((*plan.tools, *self.extensions.tools()))
-        deps = self.deps(environment, self.stream_fn, tools, bind)
+        tools = toolbox.bind((*plan.tools, *self.extensions.tools()))
+        deps = self.deps(environment, self.stream_fn, tools, toolbox.bind)
         run = replace(
             deps.run,
             on_waiting=deps.run.on_waiting

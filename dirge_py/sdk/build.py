@@ -60,7 +60,6 @@ from dirge_py.providers.recording import RecordingClient, begin_recording
 from dirge_py.sdk.environment import (
     ExecutionEnvironment,
     Workplace,
-    bound_tools,
     chosen_tools,
     enabled_tools,
     temporary_folder,
@@ -483,11 +482,7 @@ class _ProductBuilder(ConversationBuilder):
             work_environment(self, place, self.toolbox, self.environment.shells),
             stream_fn,
             self.toolbox.loop_tools,
-            partial(
-                bound_tools,
-                services=self._tool_services(self.environment.workplace, self.todo),
-                cwd=str(self.cwd),
-            ),
+            self.toolbox.bind,
         )
         self._open_log()
         return replace(

@@ -28,11 +28,10 @@ from dirge_py.processes.sandbox.profile import NoSandbox, Sandbox, SandboxProfil
 from dirge_py.processes.sandbox.proxy import HostList
 from dirge_py.processes.sandbox.read_only import ReadOnlyProfile
 from dirge_py.sdk.options import BuildOptions
-from dirge_py.tools.base import Tool, ToolServices
-from dirge_py.tools.toolbox import Toolbox, discover_tools, tool_names
+from dirge_py.tools.base import Tool
+from dirge_py.tools.toolbox import discover_tools, tool_names
 from dirge_py.types.errors import ConfigError
 from dirge_py.types.events import SystemNotice
-from dirge_py.types.tools import LoopTool
 
 if TYPE_CHECKING:
     from dirge_py.processes.sandbox.probe import find_sandbox
@@ -274,14 +273,3 @@ class Workplace:
     """Runs commands in the background."""
     read_only: ReadOnlyProfile
     """Keeps commands that run unasked read-only."""
-
-
-def bound_tools(
-    tools: Sequence[Tool[Any] | LoopTool], services: ToolServices, cwd: str
-) -> Sequence[LoopTool]:
-    """The tools bound for the loop, in their order; the last of a name counts."""
-    named = {tool.name: tool for tool in tools}
-    own = [tool for tool in named.values() if isinstance(tool, Tool)]
-    ready = {name: tool for name, tool in named.items() if not isinstance(tool, Tool)}
-    ready |= {tool.name: tool for tool in Toolbox(own, services, cwd).loop_tools}
-    return tuple(ready[name] for name in named if name in ready)

@@ -136,7 +136,12 @@ class Forks:
         return replace(
             fork,
             extensions=extensions,
-            run=replace(fork.run, configure=own.configure, tools=toolbox.loop_tools),
+            run=replace(
+                fork.run,
+                configure=own.configure,
+                tools=toolbox.loop_tools,
+                bind_tools=toolbox.bind,
+            ),
             sinks=own.sinks,
             on_close=(own.context.close,),
         )
@@ -274,7 +279,12 @@ def _fork_in(
     return replace(
         fork,
         extensions=extensions,
-        run=replace(fork.run, configure=guards.configure, tools=toolbox.loop_tools),
+        run=replace(
+            fork.run,
+            configure=guards.configure,
+            tools=toolbox.loop_tools,
+            bind_tools=toolbox.bind,
+        ),
         session=replace(fork.session, uncommitted=None),
         environment=work_environment(parent, place, toolbox, workplace.shells),
         sinks=guards.sinks,

@@ -197,6 +197,7 @@ class Toolbox:
     """The tools of one conversation, in the given order, without those whose service is missing."""
 
     def __init__(self, tools: Iterable[Tool[Any]], services: ToolServices, cwd: str) -> None:
+        self._services, self._cwd = services, cwd
         self._bound = {
             tool.name: BoundTool(tool, services, cwd)
             for tool in tools
@@ -210,6 +211,14 @@ class Toolbox:
     @property
     def loop_tools(self) -> Sequence[LoopTool]:
         return tuple(self._bound.values())
+
+    def bind(self, tools: Iterable[Tool[Any] | LoopTool]) -> Sequence[LoopTool]:
+        """Return further tools, bound to the same services, in their order; the last of a name."""
+        named = {tool.name: tool for tool in tools}
+        own = [tool for tool in named.values() if isinstance(tool, Tool)]
+        ready = {name: tool for name, tool in named.items() if not isinstance(tool, Tool)}
+        ready |= Toolbox(own, self._services, self._cwd)._bound
+        return tuple(ready[name] for name in named if name in ready)
 
     def validate(self, tool: LoopTool, arguments: Any) -> Mapping[str, Any]:
         """Validate arguments; those of tools that are not bound here by their JSON Schema."""

@@ -7,11 +7,12 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
 from dirge_py import Agent, Hints, ToolFailed, tool
+from dirge_py.conversation.deps import ForkOptions
 from dirge_py.extensions.guardrails.checks import Pass, Trip, Verdict
 from dirge_py.sdk.options import BuildOptions, SessionChoice
 from dirge_py.testing import ScriptedModel
@@ -23,6 +24,7 @@ from dirge_py.types.questions import PermissionRequest
 from dirge_py.types.tools import Claim, LoopToolResult, Proceed, ToolCall, text_result
 from tests.support import agent_tools
 from tests.support.agent_tools import TOOLS, tool_log
+from tests.support.project import ScriptedProject
 
 
 @pytest.fixture(autouse=True)
@@ -70,6 +72,22 @@ async def test_duplicate_tool_name_is_refused_unless_replace_is_set(
 
     assert [each.name for each in agent.tools] == ["echo", "deploy"]
     assert (await agent.tools.execute("echo")).text == "new"
+
+
+@pytest.mark.parametrize("workspace", ["shared", "read_only", "copy"])
+async def test_forks_get_registered_tools(
+    project: ScriptedProject, workspace: Literal["shared", "read_only", "copy"]
+) -> None:
+    async with project.open() as conversation:
+        for added in (named("lookup"), named("read", "instead of the built-in one")):
+            conversation.put_tool(added)
+        fork = await conversation.fork(ForkOptions(workspace=workspace))
+        limited = await conversation.fork(ForkOptions(workspace=workspace, tools=["read"]))
+        assert "lookup" in fork.tool_names
+        [read] = limited.tools
+        assert read.description == "Look up a value by key."
+        await fork.close()
+        await limited.close()
 
 
 async def test_direct_tool_call_uses_no_model_and_leaves_history_unchanged(
