@@ -16,7 +16,7 @@ from dirge_py.types.hooks import (
 )
 from dirge_py.types.messages import TextBlock
 from dirge_py.types.outcomes import Failed
-from dirge_py.types.tools import LoopToolResult, ToolCall
+from dirge_py.types.tools import MAX_RESULT_CHARS, LoopToolResult, ToolCall
 
 _WITHHELD = "The result is withheld: searching it for secrets failed ({error})."
 
@@ -171,6 +171,23 @@ def redact_results(redact: Callable[[str], str]) -> Hooks:
         return AfterToolCallResult(content=content) if content != result.content else None
 
     return Hooks(name="secrets", after_tool_call=after)
+
+
+def note_result_limits() -> Hooks:
+    """Return hooks that note a tool's `max_result_chars` in its results.
+
+    They come after the hooks that may replace the details.
+    """
+
+    def after(
+        _info: TurnInfo, call: ToolCall, result: LoopToolResult
+    ) -> AfterToolCallResult | None:
+        most = getattr(call.tool, MAX_RESULT_CHARS, None)
+        if most is None:
+            return None
+        return AfterToolCallResult(details={**result.details, MAX_RESULT_CHARS: most})
+
+    return Hooks(name="result limits", after_tool_call=after)
 
 
 def claimed_paths(call: ToolCall, *operations: str) -> tuple[str, ...]:

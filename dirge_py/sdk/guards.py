@@ -38,6 +38,7 @@ from dirge_py.guards.tool_hooks import (
     hide_unavailable_tools,
     limit_tool_calls,
     limit_tool_retries,
+    note_result_limits,
     offer_only,
     redact_results,
 )
@@ -163,7 +164,8 @@ class Guards:
         written_ahead = self._parts.write_ahead if run.is_recorded else ()
         context = run.context(is_fork=self._is_fork)
         bundles = self._bundles(run, context)
-        if (plugins := extensions.find(Plugins)) is not None:
+        plugins = extensions.find(Plugins)
+        if plugins is not None and not (self._is_fork or run.by_program):
             plugins.note_order(bundles)
         prompt = self._parts.prompts.current
         base = LoopConfig(
@@ -196,7 +198,8 @@ class Guards:
     def _bundles(self, run: RunSettings, context: RunContext) -> Sequence[Hooks]:
         """All hooks in order: typed input, guards, extensions, stop checks, permission."""
         parts, extensions, guest = self._parts, self._parts.extensions, self._escalation
-        last = [redact_results(parts.context.redact), parts.authorizer.bundle()]
+        redacting = redact_results(parts.context.redact)
+        last = [redacting, note_result_limits(), parts.authorizer.bundle()]
         if run.by_program:
             stages: Sequence[HookStage] = get_args(HookStage)
             return [*(each for stage in stages for each in extensions.hooks(context, stage)), *last]

@@ -27,7 +27,6 @@ from dirge_py.types.abort import AbortSignal
 from dirge_py.types.errors import DirgeError, ModelRetry, ToolFailed, UsageError
 from dirge_py.types.messages import TextBlock
 from dirge_py.types.tools import (
-    MAX_RESULT_CHARS,
     ArgumentProblem,
     Claim,
     InvalidArguments,
@@ -245,7 +244,7 @@ class Toolbox:
 
 
 async def check_result(call: ToolCall, proceed: Proceed) -> LoopToolResult:
-    """Check a result by its tool's `output_schema`, and note the tool's `max_result_chars` in it.
+    """Check a result by its tool's `output_schema`.
 
     An interceptor around the calls of all tools: here, too, a structured value becomes the text.
     """
@@ -271,9 +270,7 @@ async def check_result(call: ToolCall, proceed: Proceed) -> LoopToolResult:
         details = {**result.details, "outcome": "error"}
         content = (TextBlock(text), *result.content)
         result = replace(result, content=content, details=details, is_error=True)
-    most = getattr(call.tool, MAX_RESULT_CHARS, None)
-    details = {**result.details, MAX_RESULT_CHARS: most}
-    return result if most is None else replace(result, details=details)
+    return result
 
 
 def _as_key(value: Any) -> Hashable:

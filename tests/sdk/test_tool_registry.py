@@ -5,7 +5,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -14,11 +14,13 @@ import pytest
 from dirge_py import Agent, Hints, ToolFailed, tool
 from dirge_py.conversation.deps import ForkOptions
 from dirge_py.extensions.guardrails.checks import Pass, Trip, Verdict
+from dirge_py.extensions.plugins.registration import Plugins
 from dirge_py.sdk.options import BuildOptions, SessionChoice
 from dirge_py.testing import ScriptedModel
 from dirge_py.tools.function_tool import FunctionTool
 from dirge_py.types.errors import ConfigError, DirgeError, UsageError
 from dirge_py.types.events import LoopEvent
+from dirge_py.types.hooks import AfterToolCallResult, Hooks, TurnInfo
 from dirge_py.types.messages import ToolResultMessage
 from dirge_py.types.questions import PermissionRequest
 from dirge_py.types.tools import Claim, LoopToolResult, Proceed, ToolCall, text_result
@@ -46,6 +48,10 @@ def named(name: str, answer: str = "") -> FunctionTool[..., Any]:
         return answer or f"{name} {key}".strip()
 
     return made
+
+
+def other_details(info: TurnInfo, call: ToolCall, result: LoopToolResult) -> AfterToolCallResult:
+    return AfterToolCallResult(details={"other": True})
 
 
 async def test_registered_tool_is_offered_from_the_next_run_on(
@@ -221,17 +227,18 @@ async def test_cancelled_direct_call_aborts_the_tool(agent: Agent) -> None:
     assert ended.is_set()
 
 
+@pytest.mark.parametrize("bundles", [(), (Hooks(name="other", after_tool_call=other_details),)])
 async def test_result_over_the_limit_of_its_tool_is_truncated(
-    agent: Agent, model: ScriptedModel
+    model: ScriptedModel, bundles: Sequence[Hooks]
 ) -> None:
     @tool(op="read", max_result_chars=1_000)
     def fetch() -> str:
         """Fetch."""
         return "x" * 5_000
 
-    agent.tools.register(fetch)
     model.will_call("fetch").will_say("done")
-    await agent.run("Fetch it.")
+    async with Agent(stream_fn=model.stream_fn, tools=[fetch], bundles=bundles) as agent:
+        await agent.run("Fetch it.")
 
     sent = model.seen[-1].messages[-1]
     assert isinstance(sent, ToolResultMessage) and sent.text.count("x") == 1_000
@@ -339,3 +346,21 @@ async def test_from_config_tools_follow_permission_settings(
 
     assert "plover" in read.text and looked.text == "lookup a"
     assert wrote.details["outcome"] == "denied" and not (project / "new.txt").exists()
+
+
+async def test_direct_call_and_fork_leave_the_reported_order_of_hooks_as_it_is(
+    project: ScriptedProject,
+) -> None:
+    async with project.open() as conversation:
+        project.model.will_say("one").will_say("two")
+        await conversation.send("first")
+        plugins = conversation.extension(Plugins)
+        assert plugins is not None
+        order = plugins.order()
+        [read] = [each for each in conversation.tools if each.name == "read"]
+        await conversation.call_tool(read, {"path": "missing"}, lambda event: None)
+        fork = await conversation.fork(ForkOptions())
+        await fork.send("second")
+        await fork.close()
+        assert len(order) > 2
+        assert plugins.order() == order
