@@ -10,6 +10,7 @@ from dirge_py.conversation.conversation import Conversation
 from dirge_py.frontend.print.result import usage_object
 from dirge_py.lib.text import clean_json
 from dirge_py.session.codec import encode_message
+from dirge_py.session.record import json_text
 from dirge_py.types.events import (
     ForkEvent,
     LoopEvent,
@@ -47,13 +48,19 @@ _STOP = {
 }
 
 
+_COMPACT = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=str)
+
+
 def one_line(value: Any) -> str:
-    """Return compact JSON and a newline, escaped for terminals, where logs can end up."""
+    """Return compact JSON and a newline, escaped for terminals, where logs can end up.
+
+    What JSON can't represent is replaced as in the journal: NaN by null.
+    """
     try:
-        text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
+        text = _COMPACT.encode(value)
         text.encode("utf-8")
-    except UnicodeEncodeError:
-        text = json.dumps(value, separators=(",", ":"), default=str)
+    except (ValueError, RecursionError):
+        text = json_text(value)
     return clean_json(text) + "\n"
 
 

@@ -352,3 +352,26 @@ def test_harness_message_is_marked_synthetic(product: Product) -> None:
 
     synthetic = [line for line in lines if line.get("isSynthetic")]
     assert [line["type"] for line in synthetic] == ["assistant"]
+
+
+@pytest.mark.parametrize("shape", ["claude", "native"])
+def test_value_that_json_cannot_represent_is_null(product: Product, shape: str) -> None:
+    folder = product.config_dir / "plugins"
+    folder.mkdir(parents=True)
+    (folder / "mean.py").write_text(
+        "def register(dirge):\n"
+        "    @dirge.tool(op='read')\n"
+        "    def mean() -> float:\n"
+        "        'The mean.'\n"
+        "        return float('nan')\n"
+    )
+    product.will(ModelReply(calls=[("mean", {})]), ModelReply(text="There is none."))
+
+    words = ("-p", "--output-format", "stream-json", "--event-format", shape, "x")
+    result = product.run(*words)
+
+    def refuse(constant: str) -> None:
+        raise AssertionError(f"{constant} is not JSON")
+
+    lines = [json.loads(line, parse_constant=refuse) for line in result.stdout.splitlines()]
+    assert lines[-1]["result"] == "There is none."
