@@ -65,7 +65,7 @@ def _load(entry: "EntryPoint") -> Provider:
     where = f"The provider type `{entry.name}` of {package_of(entry)}"
     try:
         loaded = entry.load()
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise ConfigError(f"{where} can't be loaded: {error!r}.", hint=_REPAIR) from error
     exported = getattr(loaded, "PROVIDER", loaded)
     make = exported.make if isinstance(exported, Provider) else exported
@@ -78,7 +78,7 @@ def _load(entry: "EntryPoint") -> Provider:
             made: StreamFn = make(settings, http)
         except DirgeError:
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise ConfigError(f"{where} can't be used: {error!r}.", hint=_REPAIR) from error
         return made
 

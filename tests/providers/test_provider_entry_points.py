@@ -92,6 +92,7 @@ def test_settings_load_without_importing_provider_package(install: Install, sett
     ("code", "target", "why"),
     [
         ("import there_is_no_such_module", "acme_dirge:make", "there_is_no_such_module"),
+        ("raise SystemExit('no licence')", "acme_dirge:make", "no licence"),
         ("make = 3", "acme_dirge:make", "it is int"),
         ("", "acme_dirge:make", "no attribute 'make'"),
     ],
@@ -124,10 +125,11 @@ def test_doctor_warns_about_broken_provider_package(install: Install, settings: 
     assert (found.state, "there_is_no_such_module" in found.words) == ("warning", True)
 
 
+@pytest.mark.parametrize("error", ["ValueError", "SystemExit"])
 async def test_provider_package_that_fails_at_start_is_run_error(
-    install: Install, settings: Path
+    install: Install, settings: Path, error: str
 ) -> None:
-    install("def make(settings, http): raise ValueError('no region')")
+    install(f"def make(settings, http): raise {error}('no region')")
 
     async with Agent.from_config(settings) as agent:
         outcome = await agent.start("hi")
