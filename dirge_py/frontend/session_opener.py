@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
@@ -108,7 +108,7 @@ class SessionOpener:
             way = _MODES.get("".join(answers[0].chosen[:1])) if answers else None
             if way is None:
                 raise
-            return self._view.open_other(error.session_id, way)
+            return await self.open_first(partial(self._view.open_other, error.session_id, way))
         except SessionElsewhere as error:
             if not error.has_folder or not await self._wants_to_go(error):
                 raise
@@ -155,7 +155,9 @@ class SessionOpener:
     @asynccontextmanager
     async def _in_folder(self, folder: Path) -> AsyncIterator[None]:
         """Change to `folder` and ask about its trust; an error in the block changes back."""
-        before = Path.cwd()
+        before: Path | None = None
+        with suppress(FileNotFoundError):  # the current folder may have been deleted
+            before = Path.cwd()
         try:
             os.chdir(folder)
         except OSError as error:
@@ -166,7 +168,9 @@ class SessionOpener:
             await self._view.ask_for_trust()
             yield
         except BaseException:
-            os.chdir(before)
+            if before is not None:
+                with suppress(OSError):
+                    os.chdir(before)
             raise
 
     def adopt(self, conversation: "Conversation") -> None:

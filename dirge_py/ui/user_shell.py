@@ -282,8 +282,8 @@ class UserShell:
         rows, columns = box.terminal_size(box.app.size)
         start, cwd = conversation.environment.shells.start_for_person, str(conversation.cwd)
         running = start(command, cwd=cwd, rows=rows, columns=columns, on_bytes=box.feed)
-        box.begin(running, typed)
         try:
+            box.begin(running, typed)
             await asyncio.wait({running.finished}, timeout=SHOWN_AFTER_S)
             if not running.finished.done():
                 box.open()

@@ -1,5 +1,6 @@
 """The list of sessions in the terminal UI, its keys, and sessions of other folders."""
 
+import shutil
 from contextlib import chdir
 from pathlib import Path
 
@@ -75,6 +76,23 @@ async def test_session_of_another_folder_opens_there(
 
         assert driver.conversation.session_id == elsewhere
         assert Path.cwd() == driver.conversation.cwd == home / "other"
+
+
+async def test_session_of_another_folder_opens_after_current_folder_was_deleted(
+    project: ScriptedProject, home: Path, elsewhere: str
+) -> None:
+    async with running_app(project) as driver:
+        await open_picker(driver)
+        shutil.rmtree(project.folder)
+        await driver.pilot.press("ctrl+a")
+        await driver.until(lambda: "~/other" in driver.screen)
+        await driver.type("parser")
+        await driver.pilot.press("enter")
+        await driver.until(lambda: driver.panel and driver.panel.has_focus and driver.panel.is_open)
+        await driver.pilot.press("1", "enter")
+        await driver.until(lambda: "The parser is fixed." in driver.text)
+
+        assert driver.conversation.session_id == elsewhere
 
 
 async def test_start_with_id_of_another_folder_offers_to_go_there(
