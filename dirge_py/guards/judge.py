@@ -226,7 +226,7 @@ def judge_check(
 
     async def check(info: TurnInfo) -> str:
         nonlocal reviewed, approved_results, last_message
-        results = sum(isinstance(each, ToolResultMessage) for each in info.new_messages)
+        results = sum(isinstance(each, ToolResultMessage) for each in work_of_prompt(info))
         if results == approved_results:
             return ""  # nothing was done, or nothing since the last approval
         change = await changed()
@@ -258,7 +258,7 @@ def _evidence(info: TurnInfo, status: str, change: WorkspaceDiff | None, earlier
     """Return what the judge sees of a run."""
     sections = {
         "rules of the agent": agent_rules(info.context.system_prompt),
-        "run": run_transcript(info.new_messages),
+        "run": run_transcript(work_of_prompt(info)),
         "checks": status,
     }
     if change is not None:
@@ -309,7 +309,7 @@ def goal_check(
     """
 
     async def judged(info: TurnInfo) -> str:
-        parts = [f"The goal: {text}", f"The run:\n{run_transcript(info.new_messages)}"]
+        parts = [f"The goal: {text}", f"The run:\n{run_transcript(work_of_prompt(info))}"]
         if verification is not None and verification.status in _GOAL_NOTES:
             parts.append(_GOAL_NOTES[verification.status])
         answer = await ask(_GOAL_PROMPT, "\n\n".join(parts))
@@ -385,6 +385,20 @@ def _finding(block: Sequence[str]) -> ReviewFinding | None:
 def agent_rules(system_prompt: str) -> str:
     """Return the agent's rules: its system prompt without the summary of older history."""
     return truncate(_SUMMARY.sub("", system_prompt).strip(), RULES_CHARS)
+
+
+def work_of_prompt(info: TurnInfo) -> Sequence[Message]:
+    """Return the messages of the run; of a continued one, from the prompt before it on."""
+    new, history = info.new_messages, info.context.messages
+    if new and _is_typed(new[0]):
+        return new
+    earlier = range(len(history) - len(new) - 1, -1, -1)
+    begin = next((at for at in earlier if _is_typed(history[at])), len(history) - len(new))
+    return history[begin:]
+
+
+def _is_typed(message: Message) -> bool:
+    return isinstance(message, UserMessage) and message.origin == "user"
 
 
 def run_transcript(messages: Iterable[Message]) -> str:

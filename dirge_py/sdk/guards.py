@@ -130,6 +130,7 @@ class Guards:
         )
         self._escalations = EscalationBudget(most=config.loop.escalations)
         self._escalation = role_choice(config, "escalate")
+        self._verification = Verification()
         self._touched = parts.touched() if parts.touched is not None else None
         self.context = ContextHooks(
             replace(parts.context, on_compacted=self._note_compaction), model=model
@@ -242,7 +243,10 @@ class Guards:
         return [offer_only(prompt.allow_tools, f"prompt {prompt.name}")]
 
     def _stop_checks(self, run: RunSettings, meter: Meter) -> Sequence[Hooks]:
+        if not run.is_continued:
+            self._verification = Verification()
         return self._parts.gates(
+            verification=self._verification,
             # A finished run must not end at a limit because a check asks for another turn.
             should_defer=lambda: meter.is_last_turn,
             is_fork=self._is_fork or run.single_turn,
@@ -289,10 +293,10 @@ class SessionGoal:
         own = self._values.get(GOAL)
         return own if isinstance(own, str) else self._configured
 
-    def note_met(self, info: TurnInfo) -> None:
-        """Remove a goal of the session once it is met; one of the settings stays."""
-        if self._values.get(GOAL):
-            info.emit(SystemNotice(f"The goal is met, and off now: {self.text}"))
+    def note_met(self, text: str, info: TurnInfo) -> None:
+        """Remove the goal `text` of the session, which is met; a newer or configured one stays."""
+        if text == self._values.get(GOAL):
+            info.emit(SystemNotice(f"The goal is met, and off now: {text}"))
             self._values.put(GOAL, None)
 
 
@@ -304,6 +308,7 @@ def gates(
     open_items: Callable[[], Sequence[str]] | None = None,
     goal: SessionGoal | None = None,
     depth: DepthTracker | None = None,
+    verification: Verification | None = None,
     should_defer: Callable[[], bool] = lambda: False,
     is_fork: bool = False,
     is_reviewed: bool = False,
@@ -319,6 +324,7 @@ def gates(
     `judges` judge the work, `diff` reads the change in the working tree for the critic, and
     `open_items` the open items of the todo list; without one its check is silent. `goal` is that of
     the session, which replaces the one in the settings. `depth` counts calls since the last prompt.
+    `verification` has what was edited and checked before a continued run; None: nothing was.
     """
     if is_fork:
         return ()
@@ -327,7 +333,7 @@ def gates(
     def follow_run(info: TurnInfo) -> None:
         usage.sink = info.emit
 
-    verification = Verification()
+    verification = verification or Verification()
     checks = [failure_check(config.resume)]
     if not is_reviewed:
         todo = [todo_check(open_items, config.todo)] if open_items else []
@@ -362,8 +368,9 @@ def _judged(
         checks.append(judge_check(ask, mode=config.critic, verification=verification, diff=diff))
     if goal.text:
         most, judge = config.goal_checks, ask or partial(judges.ask, "critic")
+        met = partial(goal.note_met, goal.text)
         checks.append(
-            goal_check(goal.text, judge, verification=verification, most=most, on_met=goal.note_met)
+            goal_check(goal.text, judge, verification=verification, most=most, on_met=met)
         )
     return checks
 

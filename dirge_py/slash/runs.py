@@ -141,7 +141,7 @@ async def goal(args: str, conversation: Conversation, front: FrontEnd) -> None:
         front.show("There is no goal any more, from the next run on.", tone="good")
     else:
         conversation.settings.set_goal(args)
-        judge = (config and config.roles.critic) or conversation.settings.model
+        judge = (config and config.roles.critic) or "the main model"
         when = "the next run" if conversation.is_running else "your next prompt"
         until = f"From {when} on, a run continues until {judge} finds that the goal is met."
         front.show(f"The goal: {args}\n{until} /goal off removes it.", tone="good")
