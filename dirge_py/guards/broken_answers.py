@@ -5,7 +5,7 @@ was asked is counted in the history, so that runs can be driven turn by turn.
 """
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from itertools import pairwise
 
 from dirge_py.agent_loop.answer_schema import TOOL
@@ -84,13 +84,19 @@ _NEAR = 1000
 """How many characters around a call show what it is."""
 
 
-def ask_again(*, scavenges: bool = False, can_ask: Callable[[], bool] = lambda: True) -> Hooks:
+def ask_again(
+    *,
+    scavenges: bool = False,
+    can_ask: Callable[[], bool] = lambda: True,
+    allowed: Collection[str] | None = None,
+) -> Hooks:
     """Return hooks that ask again for calls that were written as text, and after empty answers.
 
     If the model does it again after that, the run fails. Answers that broke off, were withheld or
     follow a schema are left to others. `scavenges`: the loop runs calls from text that only read,
     so only the others are asked for. Unless `can_ask`, the run fails at once: it has no turn left.
-    Create new hooks for every run.
+    Nobody asks for tools that are unavailable, or not among the `allowed` ones (lower case; None:
+    all). Create new hooks for every run.
     """
     terminated_turn = -1
 
@@ -100,7 +106,13 @@ def ask_again(*, scavenges: bool = False, can_ask: Callable[[], bool] = lambda: 
             terminated_turn = info.turn
 
     def after_turn(info: TurnInfo) -> TurnUpdate | None:
-        message, tools = info.message, info.context.tools
+        message = info.message
+        tools = [
+            tool
+            for tool in info.context.tools
+            if not getattr(tool, "unavailable", "")
+            and (allowed is None or tool.name.lower() in allowed or tool.name == TOOL)
+        ]
         if message is None or message.withheld or message.stop_reason not in ("stop", "toolUse"):
             return None
         if (message.calls and not scavenges) or any(tool.name == TOOL for tool in tools):

@@ -204,12 +204,15 @@ class Guards:
         if run.by_program:
             stages: Sequence[HookStage] = get_args(HookStage)
             return [*(each for stage in stages for each in extensions.hooks(context, stage)), *last]
-        meter = self._meter(run)
+        meter, prompt = self._meter(run), parts.prompts.current
+        allowed_tools: Sequence[Hooks] = ()
+        if prompt is not None and prompt.allow_tools is not None:
+            allowed_tools = [offer_only(prompt.allow_tools, f"prompt {prompt.name}")]
         return [
             run.bundle,
             *extensions.hooks(context, "first"),
             hide_unavailable_tools(),
-            *self._allowed_tools(),
+            *allowed_tools,
             meter.bundle(),
             self._storm.bundle(),
             limit_tool_calls(parts.config.tools.most_calls),
@@ -221,6 +224,7 @@ class Guards:
             ask_again(
                 scavenges=parts.config.loop.scavenge,
                 can_ask=lambda: not (run.single_turn or meter.is_last_turn),
+                allowed=prompt.allow_tools if prompt is not None else None,
             ),
             announce_server_compaction(),
             self._escalate(run),
@@ -235,12 +239,6 @@ class Guards:
             *run.further,
             *last,
         ]
-
-    def _allowed_tools(self) -> Sequence[Hooks]:
-        prompt = self._parts.prompts.current
-        if prompt is None or prompt.allow_tools is None:
-            return ()
-        return [offer_only(prompt.allow_tools, f"prompt {prompt.name}")]
 
     def _stop_checks(self, run: RunSettings, meter: Meter) -> Sequence[Hooks]:
         if not run.is_continued:

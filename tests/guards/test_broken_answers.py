@@ -27,13 +27,13 @@ EDIT_CALL = ("edit", {"path": "a"})
 READ_CALL = ("read", {"path": "a"})
 
 
-async def run_with(*replies, used=None, scavenge=False, more=(), before=()):
+async def run_with(*replies, used=None, scavenge=False, more=(), before=(), allowed=None):
     model = ScriptedModel()
     for reply in replies:
         model.will(reply if isinstance(reply, Reply) else Reply(text=reply))
     config = compose(
         resume_broken_answers(3),
-        ask_again(scavenges=scavenge),
+        ask_again(scavenges=scavenge, allowed=allowed),
         *more,
         config=LoopConfig(scavenge=scavenge),
     )
@@ -52,6 +52,11 @@ async def test_d3_message_says_that_a_written_call_did_not_run_and_the_model_mak
     (told,) = nudges(run)
     assert told.startswith("You wrote a call of `edit` as text, so nothing ran. Make it as a tool")
     assert (used[0].ran, run.outcome.result.response) == ([{"path": "a"}], "Edited.")
+
+
+async def test_written_call_of_a_tool_that_the_prompt_hides_is_not_asked_for():
+    run = await run_with(EDIT, allowed=("read",))
+    assert (nudges(run), run.outcome.result.response) == ([], EDIT)
 
 
 async def test_d3_third_written_call_fails_the_run():
