@@ -129,11 +129,15 @@ async def test_d19_edit_of_file_that_is_not_utf8_is_refused(tools, content):
     assert file.read_bytes() == content
 
 
-async def test_edit_that_would_change_nothing_is_refused(tools):
-    tools.put("a", "one\ntwo")
+@pytest.mark.parametrize(
+    ("content", "old", "new"),
+    [("one\ntwo", "two\n", "two"), ("if x:\n    a\n    b\n", "a  \nb", "a\nb")],
+)
+async def test_edit_that_would_change_nothing_is_refused(tools, content, old, new):
+    tools.put("a", content)
     await tools.text("read", path="a")
 
-    text = await tools.refusal("edit", path="a", old_text="two\n", new_text="two")
+    text = await tools.refusal("edit", path="a", old_text=old, new_text=new)
 
     assert "has new_text there already; nothing was changed" in text
 

@@ -103,7 +103,8 @@ def _plan_one(content: bytes, edit: TextEdit, *, path: str) -> EditPlan:
     matches = find_text(view, old, new)
     if matches is None:
         raise text_not_found(f"{edit.prefix}old_text was not found in {path}", view, old)
-    if not matches.changes:
+    changed = document.replaced(matches.replacements()) if matches.changes else content
+    if changed == content:
         raise FileError(f"{edit.prefix}{path} has new_text there already; nothing was changed.")
     places, is_exact = matches.starts, matches.strategy == EXACT
     overlaps = is_exact and has_overlap(view, old, places[0])
@@ -117,7 +118,6 @@ def _plan_one(content: bytes, edit: TextEdit, *, path: str) -> EditPlan:
             view=view,
             line=view.count(b"\n", 0, places[0]),
         )
-    changed = document.replaced(matches.replacements())
     first, new_view = next(matches.replacements()).start, _view_of(changed, path)
     return EditPlan(
         content=changed,
