@@ -1,6 +1,7 @@
 """Stored sessions, recorded by the real recorder, for tests of the index and of exports."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from dirge_py.session.recorder import Recorder
@@ -34,10 +35,15 @@ def tool_use(call_id: str, command: str, output: str) -> Sequence[Message]:
 
 
 def record(
-    store: Store, session_id: str, messages: Sequence[Message], *, cost: float | None = 0.01
+    store: Store,
+    session_id: str,
+    messages: Sequence[Message],
+    *,
+    cost: float | None = 0.01,
+    cwd: Path | None = None,
 ) -> None:
     """Record one run of the session, creating it if needed."""
-    recorder = Recorder(store.open_or_create(session_id), clock=store._clock)
+    recorder = Recorder(store.open_or_create(session_id), clock=store._clock, cwd=cwd)
     loaded = recorder.load()
     if not loaded.choices.model:
         recorder.note_model("work/m")
