@@ -72,14 +72,15 @@ $(VENV)/bin/python:
 		{ echo "dirge needs Python 3.11 or newer; $(PYTHON) is $$($(PYTHON) --version 2>&1). Try PYTHON=python3.12 make $(MAKECMDGOALS)." >&2; exit 1; }
 	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || \
 		{ echo "This Python has no venv module. On Debian and Ubuntu: apt install python3-venv. On Fedora it is part of python3." >&2; exit 1; }
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --upgrade pip
+	@echo "Installing dirge into $(VENV), once. This takes up to a minute."
+	@$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.installed: $(VENV)/bin/python pyproject.toml
-	$(BIN)/python -m pip install --quiet --editable '.[syntax]'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[syntax]'
 	@touch $@
 
 $(VENV)/.tested: $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install --quiet --group test
 	@touch $@
 

@@ -91,6 +91,7 @@ def demo_start(demo: "Demo") -> "UiOptions":
         open_other=lambda asker, session_id, way="write": demo.conversation(asker, paced=True),
         first_prompt=demo.prompt,
         is_stored=False,
+        last_line=demo.next_step,
     )
 
 

@@ -156,8 +156,7 @@ def _demo(rest: list[str]) -> int:
     from dirge_py.ui.run import run_tui
 
     try:
-        run_tui(demo_start(demo))
-        return 0 if demo.has_passed else 1
+        return run_tui(demo_start(demo))
     finally:
         demo.close()
 

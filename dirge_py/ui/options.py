@@ -80,5 +80,7 @@ class UiOptions:
     """The name of the theme."""
     is_stored: bool = True
     """The conversation is stored and can be resumed."""
+    last_line: str = ""
+    """Printed at the end of the program, if the conversation is not stored."""
     close: Callable[[], None] | None = None
     """Called at the end of the program."""

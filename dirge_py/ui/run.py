@@ -36,7 +36,8 @@ async def _run(start: UiOptions) -> int:
     watch_for_hangup(sys.stdin.fileno(), leave, _HUNG_UP)
     try:
         code = await app.run_async()
-        way_back = _resume_hint(app) if app.session_opener.start.is_stored else ""
+        options = app.session_opener.start
+        last_line = _resume_hint(app) if options.is_stored else options.last_line
     finally:
         notices = await _close(app)
         if app.session_opener.start.close is not None:
@@ -47,7 +48,7 @@ async def _run(start: UiOptions) -> int:
         raise app.failure
     code = code if code is not None else app.return_code or 0
     if code != _HUNG_UP:
-        sys.stdout.writelines(f"{line}\n" for line in [*notices, way_back] if line)
+        sys.stdout.writelines(f"{line}\n" for line in [*notices, last_line] if line)
     return code
 
 

@@ -52,15 +52,6 @@ REQUEST = (
     "most frequent first, of equally frequent ones the first in the text. Case does not matter. "
     "Its tests are in test_top_words.py. Name it in the README, too."
 )
-NEXT_STEP = (
-    "This was the demo. To work on your own project, set up a model with `dirge config init`, "
-    "then run `dirge` in its folder."
-)
-NO_MORE = (
-    "I am the script of this demo, and I only know the one task above, so I can't answer other "
-    "prompts. Leave with /quit and run `dirge config init`: it asks for the key of a service, or "
-    "uses a model server on this machine. Then run `dirge` in the folder of your project."
-)
 QUICK_CHECK = f"{TEST_COMMAND} -k counts"
 MOST_LINES = 14
 LAST_LINES = 3
@@ -86,6 +77,19 @@ class Demo:
     )
 
     def __init__(self) -> None:
+        command = _own_command()
+        self.next_step = (
+            "This was the demo. To work on your own project, set up a model with "
+            f"`{command} config init`, then run `{command}` in its folder."
+        )
+        """What to do after the demo."""
+        self.no_more = (
+            "I am the script of this demo, and I only know the one task above, so I can't answer "
+            f"other prompts. Leave with /quit and run `{command} config init`: it asks for the key "
+            "of a service, or uses a model server on this machine. Then run "
+            f"`{command}` in the folder of your project."
+        )
+        """The answer to a prompt after the demo."""
         self._folder = tempfile.TemporaryDirectory(prefix="dirge-demo-")
         base = Path(self._folder.name)
         self._before = Path.cwd()
@@ -106,7 +110,7 @@ class Demo:
 
     def conversation(self, asker: Asker, *, paced: bool) -> Conversation:
         """A conversation at the beginning of the script; a `paced` one is for a person."""
-        script = DemoScript(is_paced=paced)
+        script = DemoScript(is_paced=paced, next_step=self.next_step, no_more=self.no_more)
         options = BuildOptions(allow=(self.rule,), notices=self.notices)
         if paced and self.asks:
             options = BuildOptions(notices=self.notices_with_question)
@@ -147,7 +151,7 @@ def play_printed(demo: Demo) -> int:
         write_line(f"\n> {demo.prompt}")
         passed = asyncio.run(play())
     write_line("\nThe tests passed." if passed else "\nThe tests did not pass: the demo failed.")
-    write_line(NEXT_STEP)
+    write_line(demo.next_step)
     return 0 if passed else 1
 
 
@@ -184,6 +188,15 @@ class DemoPrinter:
                 self.on_event(inner)
             case SystemNotice(content=content):
                 write_line(f"\n{content}")
+
+
+def _own_command() -> str:
+    """The command that starts dirge in this shell: its path if it isn't on PATH, as in a clone."""
+    program = Path(sys.argv[0]).absolute()
+    if program.name != "dirge" or shutil.which("dirge") or not program.exists():
+        return "dirge"
+    home = Path.home()
+    return f"~/{program.relative_to(home)}" if home in program.parents else str(program)
 
 
 def _indented(text: str) -> str:
@@ -241,8 +254,9 @@ class PlanDemo(Demo):
 class DemoScript:
     """Plays the model: fixes the bug, or works on a plan, each phase of which has its replies."""
 
-    def __init__(self, *, is_paced: bool) -> None:
+    def __init__(self, *, is_paced: bool, next_step: str, no_more: str) -> None:
         self._is_paced = is_paced
+        self._next_step, self._no_more = next_step, no_more
         self._replies: list[Reply | ReplyMaker] = [*_replies("fix"), _last_words]
 
     def on_event(self, event: LoopEvent) -> None:
@@ -258,12 +272,12 @@ class DemoScript:
         self, context: LlmContext, options: StreamOptions, signal: AbortSignal
     ) -> AsyncIterator[StreamEvent]:
         """The next reply of this phase."""
-        reply = self._replies.pop(0) if self._replies else Reply(text=NO_MORE)
+        reply = self._replies.pop(0) if self._replies else Reply(text=self._no_more)
         if not isinstance(reply, Reply):
             is_last = reply is _last_words
             reply = reply(context)
             if is_last and self._is_paced:
-                reply = replace(reply, text=f"{reply.text}\n\n{NEXT_STEP}")
+                reply = replace(reply, text=f"{reply.text}\n\n{self._next_step}")
         if self._is_paced:
             reply = replace(reply, chunk_chars=3, pause_s=0.015)
         async for event in Script([reply]).stream(context, options, signal):

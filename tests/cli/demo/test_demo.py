@@ -1,10 +1,12 @@
 """The demo in this process: its question, and what it answers afterwards."""
 
 from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
 
 import pytest
 
-from dirge_py.cli.demo.play import NO_MORE, Demo
+from dirge_py.cli.demo.play import Demo
 from dirge_py.types.outcomes import Cancelled
 from dirge_py.types.questions import PermissionAnswer
 from tests.support.project import ScriptedUser
@@ -34,5 +36,18 @@ async def test_further_prompt_in_demo_explains_itself_and_names_config_init(demo
     await conversation.send("and now?")
     await conversation.close()
 
-    assert conversation.messages[-1].text == NO_MORE
-    assert "`dirge config init`" in NO_MORE
+    assert conversation.messages[-1].text == demo.no_more
+    assert "`dirge config init`" in demo.no_more
+
+
+def test_demo_from_a_clone_names_the_program_by_its_path(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = home / "clone" / ".venv" / "bin" / "dirge"
+    program.parent.mkdir(parents=True)
+    program.touch()
+    monkeypatch.setattr("sys.argv", [str(program), "demo"])
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    with closing(Demo()) as demo:
+        assert "with `~/clone/.venv/bin/dirge config init`" in demo.next_step
+        assert "run `~/clone/.venv/bin/dirge config init`" in demo.no_more
