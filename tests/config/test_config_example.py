@@ -39,10 +39,10 @@ def test_values_marked_default_in_example_file_are_defaults():
     for line in EXAMPLE.read_text().splitlines():
         if line.startswith("["):
             table = line.split("]")[0].strip("[")
-        if "= " not in line or "# (default)" not in line or not isinstance(defaults.get(table), dict):
-            continue
-        key = line.split(" =")[0]
-        assert tables[table][key] == defaults[table][key], line
+        settings = defaults.get(table)
+        if "= " in line and "# (default)" in line and isinstance(settings, dict):
+            key = line.split(" =")[0]
+            assert tables[table][key] == settings[key], line
 
 
 def test_every_setting_has_a_description():
