@@ -63,6 +63,7 @@ _MOST_INPUT_ROWS = 8
 _LOW_ROWS = 18
 """Rows below which there is no rule above the input, nor a blank line above its hints."""
 TICK_S = 1.0
+SPIN_S = 0.16
 
 
 class DirgeApp(TerminalApp):
@@ -70,13 +71,13 @@ class DirgeApp(TerminalApp):
 
     CSS = """
     Screen { layout: vertical; overflow: hidden; }
-    #prompt { height: auto; padding: 0 1; background: $surface; }
+    #prompt { height: auto; padding: 0 1; }
     #sign { width: 2; height: 1; color: $accent; }
     .asking #sign { color: $dirge-dim; }
     .small-asking #prompt, .small-asking #status, .small-asking #queue { display: none; }
-    .low #rule, .asking #rule { display: none; }
-    .low #queue, .asking #queue { padding: 0 1; }
-    #page { height: 1fr; }
+    .low InputRule, .asking InputRule { display: none; }
+    #page { height: 1fr; padding-bottom: 1; }
+    .low #page, .asking #page { padding-bottom: 0; }
     .only-asking #page { display: none; }
     Input { height: 1; border: none; padding: 0; background: $surface; }
     Input:focus { border: none; }
@@ -103,6 +104,7 @@ class DirgeApp(TerminalApp):
         self._hint = ""
         self.ticking: Timer | None = None
         """Calls `tick` every second, while something on the screen changes with time."""
+        self._spinning: Timer | None = None
         self.front = TuiFrontEnd(self)
         self.controller = ChatController(self, self.commands, self.front)
         self.theme_switcher = ThemeSwitcher(
@@ -121,7 +123,7 @@ class DirgeApp(TerminalApp):
         self.line_question = LineQuestion(panel_styles, self.keymap)
         self.composer = Composer(self.keymap, "What do you want to do?  (/help)")
         self.composer.is_run_active = lambda: self.controller.state not in ("starting", "ready")
-        self.rule = InputRule(styles)
+        self.rule, self.lower_rule = InputRule(styles, "rule"), InputRule(styles, "lower-rule")
         self.status = StatusBar(styles)
         self._make_parts(start, guard_s)
         self.theme_switcher.show(self.theme_switcher.theme)
@@ -192,7 +194,7 @@ class DirgeApp(TerminalApp):
         with Horizontal(id="prompt"):
             yield self.shell.sign
             yield self.composer
-        yield self.status
+        yield from (self.lower_rule, self.status)
 
     def on_mount(self) -> None:
         # `focus` would take effect only after pending keys.
@@ -277,7 +279,8 @@ class DirgeApp(TerminalApp):
         hint = self._hint or key_hint(
             self.composer, self.controller, self.keymap, self.chrome.progress
         )
-        self.queue.show_queue(self.controller.waiting, hint)
+        self.queue.show_queue(self.controller.waiting, hint, self.chrome.progress)
+        self._turn_spinner(is_on=self.queue.has_spinner and self.ui_settings.avatar != "still")
         if self.ui_settings.has_terminal_status:
             folder = conversation.cwd if conversation is not None else Path.cwd()
             self.terminal_status.show(self.controller.state, folder.name)
@@ -286,6 +289,13 @@ class DirgeApp(TerminalApp):
         elif self.ticking is not None and not self._has_work:
             self.ticking.stop()
             self.ticking = None
+
+    def _turn_spinner(self, *, is_on: bool) -> None:
+        if is_on and self._spinning is None:
+            self._spinning = self.set_interval(SPIN_S, self.queue.spin)
+        elif not is_on and self._spinning is not None:
+            self._spinning.stop()
+            self._spinning = None
 
     @property
     def _has_work(self) -> bool:
@@ -428,7 +438,8 @@ class DirgeApp(TerminalApp):
         self.register_theme(theme)
         self.theme = theme.name
         self.unregister_theme(before)
-        for part in (self.transcript, self.queue, self.rule, self.status, self.chrome):
+        rules = (self.rule, self.lower_rule)
+        for part in (self.transcript, self.queue, *rules, self.status, self.chrome):
             part.use_styles(self.theme_switcher.styles)
         asking = self.query(Dialog) if self.is_running else ()
         for panel in (self.proposals, self.picker, self.shell.box, self.line_question, *asking):

@@ -140,7 +140,7 @@ async def test_ui_timer_runs_only_during_a_run(project: ScriptedProject):
         before = len(driver.app._timers)
         await driver.send("build it")
         await driver.until(lambda: "\n   cc a.c" in driver.screen)
-        assert len(driver.app._timers) == before + 1
+        assert len(driver.app._timers) == before + 2  # The clock and the spinner.
         driver.release_command()
         await driver.idle()
         await driver.until(lambda: len(driver.app._timers) == before)

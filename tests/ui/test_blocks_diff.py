@@ -234,3 +234,9 @@ def test_fenced_diff_has_grounds_also_while_it_streams() -> None:
             STYLES.diff.removed,
             STYLES.diff.added,
         ]
+
+
+def test_long_changed_line_continues_below_its_text() -> None:
+    rows = read_diff("@@ -8 +8 @@\n-short\n+    return first_value and second_value")
+    lines = [line.text.rstrip() for line in paint_rows(rows, 28, STYLES)[0]]
+    assert lines[-2:] == ["8 +    return first_value", "   and second_value"]

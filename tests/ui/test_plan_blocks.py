@@ -147,7 +147,7 @@ def test_plan_and_report_are_shown_in_full_below_their_phases() -> None:
     assert rendered.seen.splitlines() == [
         "── 2/4 plan ─" + "─" * 67,
         "",
-        "▎ ## Steps",
+        "▎ Steps",
         "▎",
         "▎ 1. count",
         "▎ 2. verify",

@@ -17,6 +17,7 @@ from dirge_py.context.compaction import level_of
 from dirge_py.providers.scripted import Reply
 from dirge_py.types.events import CompactionStarted, ContextCompacted, RetryNotice
 from dirge_py.types.messages import Usage
+from dirge_py.ui.app import SPIN_S
 from dirge_py.ui.options import UiSettings
 from dirge_py.ui.programs import ScreenPrograms
 from dirge_py.ui.status import FACES, ContextGauge, SpendingStatus, StatusModel, face, status_line
@@ -167,7 +168,7 @@ async def test_backoff_ticks_once_a_second_and_redraws_only_new_numbers(
         await driver.until(lambda: "! Try 2 in" in driver.screen and driver.app.ticking)
         nodes = [driver.app, driver.app.screen, *driver.app.screen.walk_children()]
         ticking = [t for node in nodes for t in node._timers if t._active.is_set()]
-        assert [timer._interval for timer in ticking] == [1.0]
+        assert sorted(timer._interval for timer in ticking) == [SPIN_S, 1.0]
 
         rows = driver.app.transcript.layout_of_blocks.rows
         [wait] = [row.block for row in rows if isinstance(row.block, RetryBlock)]

@@ -53,8 +53,8 @@ def test_theme_colors_have_enough_contrast(name: str):
         if role not in GROUNDS
         for ground in ON.get(role, ("background", "surface"))
     ]
-    pairs += [("text", "selection"), ("accent", "selection")]
-    syntax = ("text", "keyword", "string", "comment", "number", "function")
+    pairs += [(role, "selection") for role in ("text", "dim", "accent")]
+    syntax = ("text", "dim", "keyword", "string", "comment", "number", "function")
     pairs += [(role, f"{change}_ground") for role in syntax for change in ("added", "removed")]
     faint = [
         (role, ground) for role, ground in pairs if contrast(colors[role], colors[ground]) < least

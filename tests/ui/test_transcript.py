@@ -14,7 +14,7 @@ from dirge_py.types.tools import text_result
 from dirge_py.ui.theme.styles import load_theme, styles_for, theme_names
 from dirge_py.ui.transcript.blocks import NoticeBlock, TranscriptBlock
 from dirge_py.ui.transcript.layout import TranscriptLayout
-from dirge_py.ui.transcript.lines import chop, wrap
+from dirge_py.ui.transcript.lines import LogicalText, chop, fold, wrap
 from dirge_py.ui.transcript.markdown import paint_markdown
 from dirge_py.ui.transcript.prose import MarkdownStream
 from dirge_py.ui.transcript.renderer import TranscriptRenderer
@@ -72,7 +72,7 @@ def painted(source: str, width: int = 40) -> str:
 
 def test_markdown_sample_is_painted_completely():
     assert painted(SAMPLE, 60) == (
-        "# Title\n"
+        "Title\n"
         "\n"
         "Some bold and code, a link (https://example.org/x).\n"
         "\n"
@@ -232,17 +232,37 @@ def test_internal_progress_is_shown_only_when_expanded():
     assert shown(expanded=True) == ["done"]
 
 
-@pytest.mark.parametrize(
-    ("outcome", "lines"),
-    [("denied", ["  words that are", "  long"]), ("ok", ["  words that are l", "  ong"])],
-)
-def test_denial_wraps_at_words_and_output_at_width(outcome: str, lines: list[str]):
+@pytest.mark.parametrize("outcome", ["denied", "ok"])
+def test_denial_and_output_wrap_at_words(outcome: str):
     block = ToolBlock("c", "bash", {"command": "x"})
     block.finish("words that are long", {"outcome": outcome}, is_error=False, took_ms=0)
     page = Page(STYLES, 18)
     page.append(block)
 
-    assert page.text.split("\n")[-2:] == lines
+    assert page.text.split("\n")[-2:] == ["  words that are", "  long"]
+
+
+@given(
+    st.text(st.sampled_from("ab /語é🍎"), max_size=60),
+    st.integers(min_value=4, max_value=20),
+    st.integers(min_value=0, max_value=3),
+)
+def test_folded_line_fits_and_loses_nothing(text: str, width: int, deeper: int) -> None:
+    prefix, rest = [("> ", STYLES.dim)], [(" " * (2 + deeper), STYLES.dim)]
+    lines = fold([(text, STYLES.text)], width + deeper, prefix=prefix, rest=rest)
+
+    assert max(line.cell_length for line in lines) <= width + deeper
+    assert LogicalText(lines).text == text.rstrip()
+
+
+def test_failed_command_marks_only_the_lines_that_say_why() -> None:
+    block = ToolBlock("c", "bash", {"command": "pytest"})
+    details = {"exit_code": 1, "outcome": "failed_command"}
+    block.finish("assert a\nE   assert 1 == 2\n1 failed", details, is_error=False, took_ms=0)
+    strips = block.paint(40, STYLES, expanded=False)[1:]
+
+    red = [line.text.strip() for line in strips if [*line][-1].style == STYLES.error]
+    assert red == ["E   assert 1 == 2"]
 
 
 @pytest.mark.parametrize(

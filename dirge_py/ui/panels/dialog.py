@@ -5,6 +5,7 @@ that letters stay in order.
 """
 
 import asyncio
+import re
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -22,7 +23,7 @@ from textual.widgets import Input
 from dirge_py.ui.keymap import Keymap, Scope
 from dirge_py.ui.terminal.app_base import ScreenAction
 from dirge_py.ui.theme.styles import Styles
-from dirge_py.ui.transcript.lines import chop, clip, strip
+from dirge_py.ui.transcript.lines import Line, chop, clip, strip
 
 Role = Literal["text", "select", "use", "confirm", "act", "none"]
 """What a key would do at this question now.
@@ -113,6 +114,8 @@ class AnswerGuard:
 KeyHint: TypeAlias = tuple[str, str]
 """What a key does, in more and in fewer words."""
 _JOINT = " · "
+_KEY_OF_HINT = re.compile(r"\S+(?: or \S+)?(?=: | to )")
+"""The key in hints such as `Tab: complete`, `Space or y/n: accept` and `Esc to interrupt`."""
 
 
 def paint_key_hints(
@@ -129,7 +132,18 @@ def paint_key_hints(
         rows = _packed([short for _, short in hints[:count]], width)
         count -= 1
     shown = rows if fits(rows) else [chop(rows[0], width)[0]]
-    return [strip([(indent + row, styles.dim)]) for row in shown]
+    return [strip([(indent, styles.dim), *hint_line(row, styles)]) for row in shown]
+
+
+def hint_line(text: str, styles: Styles) -> Line:
+    """Return hints that ` · ` separates as a line with bold keys."""
+    line: Line = []
+    for hint in text.split(_JOINT):
+        line += [(_JOINT, styles.dim)] if line else []
+        if key := _KEY_OF_HINT.match(hint):
+            line.append((key[0], styles.text + styles.strong))
+        line.append((hint[key.end() :] if key else hint, styles.dim))
+    return line
 
 
 def fit_hints(text: str, width: int) -> str:

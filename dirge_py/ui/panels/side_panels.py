@@ -4,14 +4,14 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
-from textual.geometry import Size
+from textual.geometry import Region, Size
 from textual.reactive import reactive
 
 from dirge_py.frontend.controller import ChatController, QueuedPrompt
 from dirge_py.lib.text import clean, plural
 from dirge_py.types.extensions import PluginReport
 from dirge_py.ui.keymap import Keymap, Scope
-from dirge_py.ui.panels.dialog import fit_hints
+from dirge_py.ui.panels.dialog import fit_hints, hint_line
 from dirge_py.ui.prompt.composer import Composer
 from dirge_py.ui.status import ContextGauge, mode_style
 from dirge_py.ui.theme.styles import Styles
@@ -56,6 +56,7 @@ class TodoPanel(LinesWidget):
 
 _MARKS = {"steering": "↳ steers next: ", "next_run": "↳ enters the next run: "}
 _MOST_ROWS = 4
+_SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 _LOW_SCREEN = 6
 """Rows of a screen that is too low for a hint."""
 
@@ -63,20 +64,33 @@ _LOW_SCREEN = 6
 class QueuePanel(LinesWidget):
     """One line per queued prompt and one hint; hidden when there is neither."""
 
-    DEFAULT_CSS = "QueuePanel { height: auto; padding: 1 1 0 1; display: none; }"
+    DEFAULT_CSS = "QueuePanel { height: auto; padding: 0 1; display: none; }"
 
     def __init__(self, styles: Styles) -> None:
         super().__init__(styles, "queue")
         self._waiting: Sequence[QueuedPrompt] = ()
-        self._hint = ""
+        self._hint = self._progress = ""
+        self._frame = 0
 
-    def show_queue(self, waiting: Sequence[QueuedPrompt], hint: str) -> None:
-        if (waiting, hint) != (self._waiting, self._hint):
+    def show_queue(self, waiting: Sequence[QueuedPrompt], hint: str, progress: str = "") -> None:
+        """Show the prompts, and the hint with a spinner in front if it contains `progress`."""
+        progress = progress if progress in hint.split(" · ")[0] else ""
+        if (waiting, hint, progress) != (self._waiting, self._hint, self._progress):
             # Another number of lines changes the layout of the screen, other words don't.
             is_same_size = (len(waiting), bool(hint)) == (len(self._waiting), bool(self._hint))
-            self._waiting, self._hint = waiting, hint
+            self._waiting, self._hint, self._progress = waiting, hint, progress
             self.display = bool(waiting or hint)
             self.refresh(layout=not is_same_size)
+
+    @property
+    def has_spinner(self) -> bool:
+        return bool(self._progress)
+
+    def spin(self) -> None:
+        """Show the next frame of the spinner, and draw nothing else."""
+        self._frame = (self._frame + 1) % len(_SPINNER)
+        if self._progress:
+            self.refresh(Region(1, self.size.height - 1, 1, 1))
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
         rows = min(len(self._waiting), _MOST_ROWS if viewport.height > 12 else 1)
@@ -92,8 +106,16 @@ class QueuePanel(LinesWidget):
         if lines and hidden > 0:
             lines[-1] = [(f"… and {hidden + 1} more queued", self._styles.dim)]
         if has_hint:
-            lines.append([(fit_hints(self._hint, width), self._styles.dim)])
+            lines.append(self._hint_line(width))
         return lines[y] if y < len(lines) else []
+
+    def _hint_line(self, width: int) -> Line:
+        if not self._progress:
+            return hint_line(fit_hints(self._hint, width), self._styles)
+        accent = self._styles.accent
+        words, joint, rest = fit_hints(self._hint, width - 2).partition(" · ")
+        line = [(f"{_SPINNER[self._frame]} ", accent), (words, accent), (joint, self._styles.dim)]
+        return [*line, *hint_line(rest, self._styles)]
 
     def _line(self, waiting: QueuedPrompt, width: int) -> Line:
         mark = _MARKS.get(waiting.kind, "⧗ when done: ")
@@ -265,23 +287,20 @@ def _shell(shell: "ShellState", width: int, styles: Styles) -> Line:
 
 
 class InputRule(LinesWidget):
-    """The line above the input, with the permission mode in it."""
+    """A line above or below the input, with the permission mode in it if it is set."""
 
     DEFAULT_CSS = "InputRule { height: 1; padding: 0 1; }"
 
     mode: reactive[str] = reactive("")
 
-    def __init__(self, styles: Styles) -> None:
-        super().__init__(styles, "rule")
-
     def line_at(self, y: int) -> Line:
-        width, mode = self.size.width, clean(self.mode)
+        width, mode, look = self.size.width, clean(self.mode), self._styles.markdown.line
         if not mode or width < len(mode) + _LEAST_RULE:
-            return [("─" * width, self._styles.dim)]
+            return [("─" * width, look)]
         label = f" {mode} "
         left = width - cell_len(label) - 2
         style = mode_style(self.mode, self._styles)
-        return [("─" * left, self._styles.dim), (label, style), ("──", self._styles.dim)]
+        return [("─" * left, look), (label, style), ("──", look)]
 
 
 _LEAST_RULE = 8

@@ -40,9 +40,9 @@ class Composer(TextEditor, inherit_bindings=False):
     DEFAULT_CSS = """
     Composer {
         height: auto; min-height: 1; border: none; padding: 0; scrollbar-size-vertical: 1;
-        background: $surface; color: $foreground;
+        background: $background; color: $foreground;
         &:focus { border: none; }
-        & .text-area--cursor-line { background: $surface; }
+        & .text-area--cursor-line { background: $background; }
         & .text-area--placeholder { color: $dirge-dim; }
     }
     """

@@ -94,6 +94,10 @@ class MarkdownStyles:
     """Code within a line, and tokens without another style."""
     link: Style
     """The label of a link, and the address behind it."""
+    title: Style
+    """A heading of the first level."""
+    line: Style
+    """Lines that separate: of tables, between sections, around the input."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,6 +180,8 @@ def _styles(ground: str, colors: tuple[tuple[str, str], ...]) -> Styles:
             strike=Style(strike=True),
             code=style("code"),
             link=style("link", underline=True),
+            title=style("heading", bold=True, underline=True),
+            line=style("border"),
         ),
         syntax=SyntaxStyles(
             **{role: style(role) for role in ("keyword", "string", "number", "function")},

@@ -371,7 +371,10 @@ class _Painter:
         if row.kind in _GROUNDED:
             number_style = _colored(ground, number_style)
         gutter = [*head, (f"{shown:>{self.digits}} ", number_style)]
-        lines = fold(self._spans(row, marks), width, prefix=gutter, is_whole=self.is_whole)
+        # Further lines of a long row begin below its text.
+        rest = [*head, (" " * (self.digits + 1 + (row.kind in _SIGNS)), number_style)]
+        spans = self._spans(row, marks)
+        lines = fold(spans, width, prefix=gutter, rest=rest, is_whole=self.is_whole)
         return [pad(line, width, ground) for line in lines] if row.kind in _GROUNDED else lines
 
     def _ground(self, row: DiffRow | None) -> Style:

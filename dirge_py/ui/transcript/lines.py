@@ -58,26 +58,75 @@ def wrap(
 
 
 def fold(
-    spans: Sequence[Span], width: int, *, prefix: Sequence[Span] = (), is_whole: bool = False
+    spans: Sequence[Span],
+    width: int,
+    *,
+    prefix: Sequence[Span] = (),
+    rest: Sequence[Span] | None = None,
+    is_whole: bool = False,
 ) -> list[Strip]:
-    """Cut a line of code or output at `width`; unless `is_whole`, a very long one is truncated."""
-    available = max(1, width - _cells(prefix))
-    margin = sum(len(text) for text, _ in prefix)
-    lines: list[Line] = [[]]
-    used = 0
-    for text, style in _joined(spans):
-        shown = text.expandtabs(TAB_WIDTH) if is_whole else truncate(text)
-        for piece in _chop_into(shown, available, used):
-            size = cell_len(piece)
-            if used and used + size > available:
-                lines.append([])
-                used = 0
-            lines[-1].append((piece, style))
-            used += size
-    return [
-        strip([*prefix, *line], margin=margin, joint="" if at else None)
-        for at, line in enumerate(lines)
+    """Wrap a line of code or output, at a blank if one is near the end of the line.
+
+    `prefix` precedes the first line and `rest`, or else `prefix`, the others. Unless `is_whole`, a
+    very long line is truncated.
+    """
+    later = prefix if rest is None else rest
+    line = [
+        (text.expandtabs(TAB_WIDTH) if is_whole else truncate(text), style)
+        for text, style in _joined(spans)
     ]
+    text = "".join(piece for piece, _ in line)
+    left, later_left = max(1, width - _cells(prefix)), max(1, width - _cells(later))
+    strips: list[Strip] = []
+    end = 0
+    for begin, stop in _cut_at_blanks(text, left, later_left):
+        head, joint = (later, text[end:begin]) if strips else (prefix, None)
+        margin = sum(len(piece) for piece, _ in head)
+        shown = line if (begin, stop) == (0, len(text)) else _part(line, begin, stop)
+        strips.append(strip([*head, *shown], margin=margin, joint=joint))
+        end = stop
+    return strips
+
+
+def _part(line: Sequence[Span], begin: int, end: int) -> Line:
+    """Return the spans of the characters from `begin` to `end`."""
+    part: Line = []
+    at = 0
+    for text, style in line:
+        piece = text[max(0, begin - at) : max(0, end - at)]
+        if piece:
+            part.append((piece, style))
+        at += len(text)
+    return part
+
+
+def _cut_at_blanks(text: str, width: int, later_width: int) -> Iterator[tuple[int, int]]:
+    """Yield begin and end of each line; a blank at which a line ends exactly is left out."""
+    begin = 0
+    if text.isascii():
+        while len(text) - begin > width:
+            edge = begin + width
+            end = edge
+            if text[edge] != " ":
+                end = text.rfind(" ", begin + width // 2, edge) + 1 or edge
+            yield begin, end
+            begin, width = end + (end == edge and text[edge] == " "), later_width
+        yield begin, len(text)
+        return
+    used = blank = 0
+    for start, stop, size in split_graphemes(text)[0]:
+        if used + size > width and start > begin:
+            is_blank = text[start:stop] == " "
+            end = blank if blank > begin and not is_blank else start
+            yield begin, end
+            begin, width = (stop if is_blank else end), later_width
+            used, blank = cell_len(text[begin:start]), 0
+            if is_blank:
+                continue
+        used += size
+        if (size > 1 or text[start:stop] == " ") and used > width // 2:
+            blank = stop
+    yield begin, len(text)
 
 
 def strip(spans: Iterable[Span], *, margin: int = 0, joint: str | None = None) -> Strip:
@@ -160,6 +209,14 @@ def clip(text: str, width: int) -> str:
     return (pieces[0] if pieces else "") + "…"
 
 
+def clip_words(text: str, width: int) -> str:
+    """Return `text` like `clip`, but without the last word if that is cut."""
+    clipped = clip(text, width)
+    head, _, word = clipped.rpartition(" ")
+    is_cut = clipped.endswith("…") and not text.startswith(clipped)
+    return f"{head.rstrip()} …" if is_cut and word != "…" and len(head) > width // 2 else clipped
+
+
 def _cells(spans: Sequence[Span]) -> int:
     return sum(cell_len(text) for text, _ in spans)
 
@@ -193,7 +250,9 @@ def _wrap(spans: Iterable[Span], width: int, later_width: int) -> list[tuple[str
             continue
         size = sum(cell_len(piece) for piece, _ in word)
         blank = len(gap[0]) if gap else 0
-        if used and used + blank + size > width:
+        # A word that has to be cut anyway fills the line behind a short label.
+        is_cut = size > later_width and used + blank <= width // 2
+        if used and used + blank + size > width and not is_cut:
             lines.append((joint, line))
             joint = gap[0] if gap else ""
             line, used, gap, width = [], 0, None, later_width

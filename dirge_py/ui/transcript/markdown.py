@@ -73,10 +73,10 @@ class _Painter:
                     self._indents.pop()
                 case "blockquote_open":
                     self._gap()
-                    self._indents.append(("▌ ", self.styles.dim))
+                    self._indents.append(("▌ ", self.styles.markdown.line))
                 case "hr":
                     self._gap()
-                    rule = ("─" * self._text_width(), self.styles.dim)
+                    rule = ("─" * self._text_width(), self.styles.markdown.line)
                     self._add([strip([*self._prefix(), rule])])
                 case "table_open":
                     self._table(stream)
@@ -86,9 +86,9 @@ class _Painter:
 
     def _heading(self, opening: Token, inline: Token) -> None:
         self._gap()
-        mark = "#" * int(opening.tag[1:]) + " "
-        spans = [(mark, self.styles.dim), *self._inline(inline, self.styles.heading)]
-        self._add(self._wrap(spans))
+        looks = {"h1": self.styles.markdown.title, "h2": self.styles.heading}
+        minor = self.styles.heading + self.styles.markdown.emphasis
+        self._add(self._wrap(self._inline(inline, looks.get(opening.tag, minor))))
 
     def _paragraph(self, inline: Token, *, is_tight: bool) -> None:
         if not is_tight:
@@ -220,7 +220,7 @@ def paint_table(
     for index, row in enumerate(rows):
         lines.extend(_paint_row(row, widths, aligns, styles))
         if index == 0:
-            lines.append([("─┼─".join("─" * size for size in widths), styles.dim)])
+            lines.append([("─┼─".join("─" * size for size in widths), styles.markdown.line)])
     return lines
 
 
@@ -235,7 +235,7 @@ def _paint_row(
         for piece, size, align in zip_longest(level, widths, aligns):
             blank = size - piece.cell_length
             before = {"right": blank, "center": blank // 2}.get(align, 0)
-            line += [(_GAP, styles.dim)] if line else []
+            line += [(_GAP, styles.markdown.line)] if line else []
             line.append((" " * before, styles.text))
             line += [(segment.text, segment.style or styles.text) for segment in piece]
             line.append((" " * (blank - before), styles.text))

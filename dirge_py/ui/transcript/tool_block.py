@@ -5,28 +5,20 @@ import math
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
-from os import SEEK_END
-from pathlib import Path
-from typing import Any, Literal
-
-from rich.style import Style
-from textual.strip import Strip
-
 from dirge_py.lib.text import clean, plural
 from dirge_py.types.tools import LoopToolResult, is_internal
 from dirge_py.ui.theme.styles import Styles
 from dirge_py.ui.transcript import diff
-from dirge_py.ui.transcript.blocks import (
-    LINES_COLLAPSED,
-    LONGEST_OUTPUT,
-    BlockPage,
-    TranscriptBlock,
-    main_argument,
-    paint_hidden,
-    todo_items,
-)
+from dirge_py.ui.transcript.blocks import BlockPage, LINES_COLLAPSED, LONGEST_OUTPUT, TranscriptBlock, main_argument, paint_hidden, todo_items
 from dirge_py.ui.transcript.diff import DiffLayout, DiffRow
 from dirge_py.ui.transcript.lines import Span, clip, fold, wrap
+from os import SEEK_END
+from pathlib import Path
+from rich.style import Style
+from textual.strip import Strip
+from typing import Any, Literal
+
+
 
 EndState = Literal["ok", "failed", "again", "denied", "withheld", "aborted", "repeated", "unrun"]
 CallState = Literal["running", "asking", "waiting"] | EndState
@@ -371,10 +363,13 @@ class ToolBlock(TranscriptBlock):
         return lines
 
     def _paint_output(self, lines: Sequence[str], width: int, styles: Styles) -> list[Strip]:
-        style: Style = styles.error if self.state == "failed" else styles.dim
         indent = (_BODY, styles.text)
         strips: list[Strip] = []
         for line in lines:
+            style: Style = styles.dim
+            if self.state == "failed":
+                is_reason = not self._is_command or _TELLING.match(line)
+                style = styles.error if is_reason else styles.text
             if self.state in NOT_OUTPUT:
                 strips += wrap([(line, style)], width, indent=indent)
             else:
