@@ -174,13 +174,20 @@ async def _open(chosen: SessionSummary, conversation: Conversation, front: Front
         await front.open_in(Path(chosen.cwd), chosen.id)
 
 
+_NO_BRANCH = "-"
+
+
 def _choices(sessions: Sequence[SessionSummary], *, everywhere: bool) -> Sequence[Choice]:
     """The rows of the picker: title, age, branch, messages, the last words."""
     titles = [
         cut(f"{DAMAGED * s.is_damaged}{clean(s.title or s.id)}", _TITLE_WIDTH) for s in sessions
     ]
     width = max(map(cell_width, titles))
-    facts = align_columns([_facts(s, everywhere=everywhere) for s in sessions], right=(2,))
+    rows = [_facts(s, everywhere=everywhere) for s in sessions]
+    if all(row[1] == _NO_BRANCH for row in rows):
+        rows = [[row[0], *row[2:]] for row in rows]
+    counts = len(rows[0]) - 1 - everywhere
+    facts = align_columns(rows, right=(counts,))
     return [
         Choice(
             id=_key(session),
@@ -195,7 +202,7 @@ def _facts(session: SessionSummary, *, everywhere: bool) -> list[str]:
     """Its age, git branch, number of messages and, in a list of all projects, its folder."""
     row = [
         relative_time(session.updated.isoformat()),
-        cut(clean(session.git_branch), _BRANCH_WIDTH) or "-",
+        cut(clean(session.git_branch), _BRANCH_WIDTH) or _NO_BRANCH,
         plural(session.messages, "message"),
     ]
     return [*row, shorten_home(session.cwd)] if everywhere else row

@@ -179,7 +179,9 @@ class DirgeApp(TerminalApp):
         self.pictures = PromptImages(self.composer.pastes)
         self.controller.pictures_in = self.pictures.in_text
         self.drafts = PromptDrafts(self.composer, self.controller)
-        self.proposer = Completer(self.composer, self.proposals, self.commands, self.controller)
+        self.proposer = Completer(
+            self.composer, self.proposals, self.commands, self.controller, self.keymap
+        )
         self.chords = KeyChords(self.keymap, self.composer, self.hint)
 
     def get_theme_variable_defaults(self) -> dict[str, str]:

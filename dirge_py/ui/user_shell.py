@@ -2,13 +2,6 @@
 
 import asyncio
 from collections.abc import Callable
-from typing import TYPE_CHECKING, ClassVar
-
-from textual import events
-from textual.geometry import Size
-from textual.timer import Timer
-from textual.widgets import Static
-
 from dirge_py.frontend.controller import ChatController
 from dirge_py.frontend.event_text import format_shell_message
 from dirge_py.lib.lazy import late
@@ -18,10 +11,17 @@ from dirge_py.types.events import LoopEvent, MessageEnd
 from dirge_py.types.messages import UserMessage
 from dirge_py.ui.feed import TranscriptFeed
 from dirge_py.ui.keymap import Keymap, Scope
-from dirge_py.ui.panels.dialog import fit_hints
+from dirge_py.ui.panels.dialog import fit_hints, hint_line
 from dirge_py.ui.prompt.composer import Composer
 from dirge_py.ui.theme.styles import Styles
 from dirge_py.ui.transcript.lines import Line, LinesWidget, clip
+from textual import events
+from textual.geometry import Size
+from textual.timer import Timer
+from textual.widgets import Static
+from typing import ClassVar, TYPE_CHECKING
+
+
 
 if TYPE_CHECKING:
     from dirge_py.conversation.conversation import Conversation
@@ -153,7 +153,11 @@ class ShellBox(LinesWidget, can_focus=True):
         if self.has_focus:
             hint = f"{self._keymap.name_of(self._scope, 'end_command')} ends it"
         title = clip(self._title, max(8, width - len(hint) - 4))
-        return [(title, styles.accent), (" · ", styles.dim), (fit_hints(hint, width), styles.dim)]
+        return [
+            (title, styles.accent),
+            (" · ", styles.dim),
+            *hint_line(fit_hints(hint, width), styles),
+        ]
 
 
 _MOVING = {"up": "A", "down": "B", "right": "C", "left": "D", "home": "H", "end": "F"}

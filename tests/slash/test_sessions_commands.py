@@ -107,8 +107,8 @@ async def test_picker_shows_the_same_in_aligned_rows(project: ScriptedProject) -
         await run_command_in(screen, "/sessions", conversation)
 
     assert screen.rows == [
-        "docs                     just now  -  2 messages  Written.",
-        "why does the build fail? just now  -  2 messages  The linker.",
+        "docs                     just now  2 messages  Written.",
+        "why does the build fail? just now  2 messages  The linker.",
     ]
 
 

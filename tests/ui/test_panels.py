@@ -460,3 +460,24 @@ async def test_picker_has_a_key_line_a_reversed_row_and_page_keys(project: Scrip
         await driver.until(lambda: "▸ choice 9" in driver.screen)
         await driver.pilot.press("pagedown", "pageup", "pageup", "enter")
         assert await answer == "0"
+
+
+async def test_completion_list_aligns_summaries_and_names_its_keys(project: ScriptedProject):
+    async with running_app(project) as driver:
+        await driver.type("/co")
+        await driver.until(lambda: "Tab: complete · Enter: choose · Esc: close" in driver.screen)
+        rows = [row for row in driver.screen.split("\n") if row.startswith((" ▸ /", "   /"))]
+        assert len({row.index(row.split("  ")[-1].strip()) for row in rows}) == 1
+        cut = [row.rstrip() for row in rows if row.rstrip().endswith("…")]
+        assert cut
+        assert all(row.endswith(" …") for row in cut), "no word is cut"
+
+
+async def test_line_question_names_its_keys(project: ScriptedProject):
+    async with running_app(project) as driver:
+        question = asyncio.ensure_future(driver.app.dialogs.ask_line("New title", value="a"))
+        await driver.until(lambda: "Enter: confirm · Esc: cancel" in driver.screen)
+        await driver.pilot.resize_terminal(20, 5)
+        await driver.until(lambda: "New title" in driver.screen and " a" in driver.screen)
+        await driver.pilot.press("b", "enter")
+        assert await question == "ab"

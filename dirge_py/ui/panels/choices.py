@@ -1,11 +1,13 @@
 """Lists of choices for completion and pickers, and a question whose answer is a line of text."""
 
 import asyncio
+import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import ClassVar
 
 from rich.cells import cell_len
+from rich.style import Style
 from textual import events
 from textual.app import ComposeResult
 from textual.containers import Vertical
@@ -17,13 +19,23 @@ from dirge_py.lib.fuzzy import fuzzy_score
 from dirge_py.lib.text import clean
 from dirge_py.slash.base import Choice, PickerAction
 from dirge_py.ui.keymap import Keymap
-from dirge_py.ui.panels.dialog import FASTEST, KeyHint, ScrollingLines, fit_hints
+from dirge_py.ui.panels.dialog import FASTEST, KeyHint, ScrollingLines, fit_hints, hint_line
 from dirge_py.ui.theme.styles import Styles
-from dirge_py.ui.transcript.lines import Line, LinesWidget, clip, selected_row, strip
+from dirge_py.ui.transcript.lines import (
+    HINT_JOINT,
+    Line,
+    LinesWidget,
+    clip,
+    clip_words,
+    selected_row,
+    strip,
+)
 
 _MOST_ROWS = 10
 _SMALL_SCREEN = 8
-_JOINT = " · "
+_COLUMN = re.compile(r"\S+(?: \S+)*(?: {2,}|$)")
+_LEAST_COLUMN = 12
+"""Cells that the start of a column needs."""
 _ACTION_WORDS: Mapping[PickerAction, str] = {
     "rename": "rename",
     "delete": "delete",
@@ -39,9 +51,11 @@ class ChoiceList(LinesWidget):
     def __init__(self, styles: Styles, name: str) -> None:
         super().__init__(styles, name)
         self.choices: Sequence[Choice] = ()
+        self.keys: Sequence[KeyHint] = ()
+        """What its key line says."""
         self._cursor = 0
         self._title = ""
-        self._keys: Sequence[KeyHint] = ()
+        self._longest_label = self._longest_detail = 0
         self._has_key_line = False
 
     @property
@@ -55,6 +69,9 @@ class ChoiceList(LinesWidget):
     def offer(self, choices: Sequence[Choice], *, title: str = "", current: str = "") -> None:
         """Show these choices; hide the list if there are none and no title."""
         self.choices, self._title = choices, title
+        with_detail = [choice for choice in choices if choice.detail]
+        self._longest_label = max((cell_len(_label(c)) for c in with_detail), default=0)
+        self._longest_detail = max((cell_len(clean(c.detail)) for c in with_detail), default=0)
         ids = [choice.id for choice in choices]
         self._cursor = ids.index(current) if current in ids else 0
         self.display = bool(choices or title)
@@ -73,7 +90,7 @@ class ChoiceList(LinesWidget):
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
         is_low = viewport.height <= _SMALL_SCREEN * 2
-        self._has_key_line = bool(self._keys) and not is_low
+        self._has_key_line = bool(self.keys) and not is_low
         most = max(1, viewport.height // 2) if is_low else _MOST_ROWS
         rows = max(1, min(most, len(self.choices) + bool(self._title)))
         return rows + self._has_key_line
@@ -92,12 +109,8 @@ class ChoiceList(LinesWidget):
             return []
         choice, is_chosen = self.choices[index], index == self._cursor
         style = styles.accent + styles.strong if is_chosen else styles.text
-        detail = styles.accent if is_chosen else styles.dim
-        label = clip(clean(choice.label), max(1, width - 2))
-        line: Line = [("▸ " if is_chosen else "  ", styles.accent), (label, style)]
-        left = width - 4 - cell_len(label)
-        if choice.detail and left > 3:
-            line.append(("  " + clip(clean(choice.detail), left), detail))
+        line: Line = [("▸ " if is_chosen else "  ", styles.accent)]
+        line += self._columns(choice, width, style, styles.accent if is_chosen else styles.dim)
         if is_chosen:
             return [
                 (segment.text, segment.style or style)
@@ -105,11 +118,40 @@ class ChoiceList(LinesWidget):
             ]
         return line
 
+    def _columns(self, choice: Choice, width: int, style: Style, detail_style: Style) -> Line:
+        """Return the label, and the detail in a column of its own."""
+        label = _label(choice)
+        if not choice.detail:
+            return [(clip(label, max(1, width - 2)), style)]
+        # Labels get half of the width at least, and more if the details are short.
+        most = max(width // 2, width - 4 - self._longest_detail)
+        size = max(1, min(self._longest_label, most, width - 2))
+        label = clip_words(label, size)
+        detail = _fit_columns(clean(choice.detail), width - 4 - size)
+        return [(label + " " * (size - cell_len(label) + 2), style), (detail, detail_style)]
+
     def _key_line(self, width: int) -> Line:
-        words = _JOINT.join(long for long, _ in self._keys)
+        words = HINT_JOINT.join(long for long, _ in self.keys)
         if cell_len(words) > width:
-            words = fit_hints(_JOINT.join(short for _, short in self._keys), width)
-        return [(words, self._styles.dim)]
+            words = fit_hints(HINT_JOINT.join(short for _, short in self.keys), width)
+        return hint_line(words, self._styles)
+
+
+def _label(choice: Choice) -> str:
+    return clean(choice.label).rstrip()
+
+
+def _fit_columns(detail: str, width: int) -> str:
+    """Return as many columns of `detail` as fit; two blanks and more separate them."""
+    if cell_len(detail) <= width:
+        return detail
+    shown = ""
+    for column in _COLUMN.findall(detail):
+        if cell_len(shown + column.rstrip()) > width:
+            left = width - cell_len(shown)
+            return shown + (clip_words(column, left) if left >= _LEAST_COLUMN else "")
+        shown += column
+    return shown
 
 
 class Picker(ChoiceList, can_focus=True):
@@ -151,7 +193,7 @@ class Picker(ChoiceList, can_focus=True):
         self._dismiss(None)
         self._all, self._question, self._typed = choices, title, ""
         self._actions, self.action = actions, None
-        self._keys = self._key_hints()
+        self.keys = self._key_hints()
         self._answer = asyncio.get_running_loop().create_future()
         self._on_move, self._pause_s = on_move, 0.0 if on_move else self._guard_s
         self._opens_at = self._clock() + self._pause_s
@@ -239,8 +281,9 @@ class LineQuestion(Vertical):
     """A question above the input whose answer is a line of text."""
 
     DEFAULT_CSS = """
-    LineQuestion { height: 2; padding: 0 1; background: $surface; display: none; }
+    LineQuestion { height: auto; padding: 0 1; background: $surface; display: none; }
     LineQuestion ScrollingLines { height: 1; }
+    .low LineQuestion .keys { display: none; }
     """
     BINDINGS: ClassVar = []
 
@@ -250,6 +293,7 @@ class LineQuestion(Vertical):
         self._keymap = keymap
         self._title = ""
         self._title_line = ScrollingLines(self._paint, styles)
+        self._key_line = ScrollingLines(self._paint_keys, styles).add_class("keys")
         self._input = Input(select_on_focus=False)
         self._input.cursor_blink = False
         self._answer: asyncio.Future[str | None] | None = None
@@ -257,12 +301,19 @@ class LineQuestion(Vertical):
     def use_styles(self, styles: Styles) -> None:
         self._styles = styles
         self._title_line.use_styles(styles)
+        self._key_line.use_styles(styles)
 
     def compose(self) -> ComposeResult:
-        return (self._title_line, self._input)
+        return (self._title_line, self._input, self._key_line)
 
     def _paint(self, width: int) -> list[Strip]:
         return [strip([(clip(self._title, width), self._styles.heading)])]
+
+    def _paint_keys(self, width: int) -> list[Strip]:
+        names = ((self._keymap.name_of("list", each), each) for each in ("choose", "close"))
+        words = {"choose": "confirm", "close": "cancel"}
+        hints = [f"{key}: {words[action]}" for key, action in names]
+        return [strip(hint_line(fit_hints(HINT_JOINT.join(hints), width), self._styles))]
 
     async def ask(self, title: str, *, value: str = "", hidden: bool = False) -> str | None:
         """Return the typed text, or None if the person cancels."""
@@ -273,6 +324,7 @@ class LineQuestion(Vertical):
         self._answer = asyncio.get_running_loop().create_future()
         self.display = True
         self._title_line.repaint()
+        self._key_line.repaint()
         self._input.focus()
         try:
             return await self._answer

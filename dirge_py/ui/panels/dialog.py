@@ -23,7 +23,7 @@ from textual.widgets import Input
 from dirge_py.ui.keymap import Keymap, Scope
 from dirge_py.ui.terminal.app_base import ScreenAction
 from dirge_py.ui.theme.styles import Styles
-from dirge_py.ui.transcript.lines import Line, chop, clip, strip
+from dirge_py.ui.transcript.lines import HINT_JOINT, Line, chop, clip, pack_hints, strip
 
 Role = Literal["text", "select", "use", "confirm", "act", "none"]
 """What a key would do at this question now.
@@ -113,7 +113,6 @@ class AnswerGuard:
 
 KeyHint: TypeAlias = tuple[str, str]
 """What a key does, in more and in fewer words."""
-_JOINT = " · "
 _KEY_OF_HINT = re.compile(r"\S+(?: or \S+)?(?=: | to )")
 """The key in hints such as `Tab: complete`, `Space or y/n: accept` and `Esc to interrupt`."""
 
@@ -127,9 +126,9 @@ def paint_key_hints(
     def fits(rows: Sequence[str]) -> bool:
         return len(rows) <= most and all(cell_len(row) <= width for row in rows)
 
-    rows, count = _packed([long for long, _ in hints], width), len(hints)
+    rows, count = pack_hints([long for long, _ in hints], width), len(hints)
     while not fits(rows) and count:
-        rows = _packed([short for _, short in hints[:count]], width)
+        rows = pack_hints([short for _, short in hints[:count]], width)
         count -= 1
     shown = rows if fits(rows) else [chop(rows[0], width)[0]]
     return [strip([(indent, styles.dim), *hint_line(row, styles)]) for row in shown]
@@ -138,8 +137,8 @@ def paint_key_hints(
 def hint_line(text: str, styles: Styles) -> Line:
     """Return hints that ` · ` separates as a line with bold keys."""
     line: Line = []
-    for hint in text.split(_JOINT):
-        line += [(_JOINT, styles.dim)] if line else []
+    for hint in text.split(HINT_JOINT):
+        line += [(HINT_JOINT, styles.dim)] if line else []
         if key := _KEY_OF_HINT.match(hint):
             line.append((key[0], styles.text + styles.strong))
         line.append((hint[key.end() :] if key else hint, styles.dim))
@@ -148,18 +147,8 @@ def hint_line(text: str, styles: Styles) -> Line:
 
 def fit_hints(text: str, width: int) -> str:
     """Return as many hints of `text` as fit into a line; another text is clipped."""
-    rows = _packed(text.split(_JOINT), width)
+    rows = pack_hints(text.split(HINT_JOINT), width)
     return rows[0] if cell_len(rows[0]) <= width else clip(text, width)
-
-
-def _packed(parts: Sequence[str], width: int) -> list[str]:
-    rows: list[str] = []
-    for part in parts:
-        if rows and cell_len(rows[-1] + _JOINT + part) <= width:
-            rows[-1] += _JOINT + part
-        else:
-            rows.append(part)
-    return rows
 
 
 Answer = TypeVar("Answer")

@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from dirge_py.frontend.controller import ChatController
 from dirge_py.slash.base import Choice
 from dirge_py.slash.registry import Registry
+from dirge_py.ui.keymap import Keymap
 from dirge_py.ui.panels.choices import ChoiceList
+from dirge_py.ui.panels.dialog import KeyHint
 from dirge_py.ui.prompt.composer import Composer
 from dirge_py.ui.prompt.file_index import FileIndex, FileMatcher, TouchedFiles
 
@@ -74,6 +76,7 @@ def file_query(before: str) -> str | None:
     return match[1] if match is not None else None
 
 
+_MOVE: KeyHint = ("↑↓: move", "↑↓: move")
 _SLICE_S = 0.004
 """Seconds of matching files before other events are handled."""
 
@@ -87,8 +90,9 @@ class Completer:
         choices: ChoiceList,
         registry: Registry,
         controller: ChatController,
+        keymap: Keymap,
     ) -> None:
-        self._composer, self._choices = composer, choices
+        self._composer, self._choices, self._keymap = composer, choices, keymap
         self._registry, self._controller = registry, controller
         self._proposals: Sequence[Completion] = ()
         self._index = FileIndex(self._on_files_changed)
@@ -118,8 +122,14 @@ class Completer:
         if len(self._proposals) == 1 and self._is_written(before, self._proposals[0]):
             self._proposals = ()
         pairs = enumerate(self._proposals)
+        self._choices.keys = self._key_hints()
         self._choices.offer([Choice(id=str(i), label=p.label, detail=p.detail) for i, p in pairs])
         self._composer.has_proposals = bool(self._proposals)
+
+    def _key_hints(self) -> Sequence[KeyHint]:
+        name = self._keymap.name_of
+        words = {"complete": "complete", "choose": "choose", "close": "close"}
+        return [*((f"{name('list', each)}: {words[each]}",) * 2 for each in words), _MOVE]
 
     def act(self, action: str) -> bool:
         """Handle a key of the list; return whether the text can be sent."""

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
+from rich.style import Style
 from textual.strip import Strip
 
 from dirge_py.lib.shell_lexer import line_of_words
@@ -14,7 +15,7 @@ from dirge_py.lib.text import clean, format_cost, plural
 from dirge_py.slash.base import Tone
 from dirge_py.types.messages import Usage
 from dirge_py.ui.theme.styles import Styles
-from dirge_py.ui.transcript.lines import Line, clip, fold, strip, wrap
+from dirge_py.ui.transcript.lines import Line, clip, fold, pack_hints, strip, wrap
 
 
 class TranscriptBlock:
@@ -180,11 +181,14 @@ class AsideBlock(TranscriptBlock):
 
 _COLUMN = re.compile(r" *(?:\S+(?: \S+)* {2,}){1,2}|  +")
 """All but the last column of a line with two or three columns; else the line's indentation."""
+_FIRST_COLUMN = re.compile(r" *\S+(?: \S+)* {2,}")
+_DEEP = " " * 8
+"""How headings of columns begin, and descriptions whose name is on the line above."""
 _MARKS: dict[Tone, str] = {"plain": "· ", "good": "✓ ", "warning": "! ", "error": "✗ "}
 
 
 class NoticeBlock(TranscriptBlock):
-    """A message of dirge; only one with several lines has a blank line above it."""
+    """A message of dirge: one dim line, or what a command shows, with a blank line above it."""
 
     def __init__(self, text: str, *, tone: Tone = "plain") -> None:
         super().__init__(clean(text))
@@ -192,15 +196,35 @@ class NoticeBlock(TranscriptBlock):
         self._tone: Tone = tone
 
     def paint(self, width: int, styles: Styles, *, expanded: bool) -> list[Strip]:
-        style = styles.dim if self._tone == "plain" else getattr(styles, self._tone)
+        plain = styles.dim if self.gathers else styles.text
+        base = plain if self._tone == "plain" else getattr(styles, self._tone)
         strips: list[Strip] = []
-        for line in self.text.split("\n"):
-            mark = "  " if strips else _MARKS[self._tone]
+        lines = self.text.split("\n")
+        for at, line in enumerate(lines):
+            mark = "  " if strips or line.startswith(" ") else _MARKS[self._tone]
             column = _COLUMN.match(line)
             hanging = 2 + (len(column[0]) if column and len(column[0]) < width // 2 else 0)
-            rest: Line = [(" " * hanging, style)]
-            strips += wrap([(line, style)], width, first=[(mark, style)], rest=rest)
+            rest: Line = [(" " * hanging, base)]
+            below = lines[at + 1] if at + 1 < len(lines) else ""
+            spans = self._columns(line, below, base, styles)
+            strips += wrap(spans, width, first=[(mark, base)], rest=rest)
         return strips
+
+    def _columns(self, line: str, below: str, base: Style, styles: Styles) -> Line:
+        """Return a line of a list or table with headings, names and descriptions told apart."""
+        if self.gathers or self._tone != "plain" or not line.strip():
+            return [(line, base)]
+        if line.startswith(_DEEP):
+            return [(line, styles.dim)]
+        column = _FIRST_COLUMN.match(line)
+        if line[0] != " " and column is None and below.startswith("  "):
+            return [(line, base + styles.strong)]
+        if column is None:
+            return [(line, base)]
+        name, text = line[: column.end()], line[column.end() :]
+        if line[0] != " ":
+            return [(name, styles.dim), (text, base)]
+        return [(name, base), (text, styles.dim if text[:1].isalpha() else base)]
 
 
 class DetailBlock(NoticeBlock):
@@ -279,7 +303,7 @@ class GreetingBlock(TranscriptBlock):
             [(name.ljust(label)[:label], styles.dim), (clip(text, width - label), styles.text)]
             for name, text in self._facts
         ]
-        hint = self._hint[0] if is_narrow else " · ".join(self._hint)
+        hints = [self._hint[0]] if is_narrow else pack_hints(self._hint, width)
         tips = () if is_narrow else self._tips
         blank: list[Strip] = [] if is_narrow else [strip([])]
         return [
@@ -287,7 +311,7 @@ class GreetingBlock(TranscriptBlock):
             *blank,
             *map(strip, facts),
             *blank,
-            *wrap([(hint, styles.dim)], width),
+            *(row for hint in hints for row in wrap([(hint, styles.dim)], width)),
             *(row for tip in tips for row in wrap([(tip, styles.dim)], width)),
         ]
 

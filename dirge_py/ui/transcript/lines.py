@@ -111,7 +111,8 @@ def _cut_at_blanks(text: str, width: int, later_width: int) -> Iterator[tuple[in
                 end = text.rfind(" ", begin + width // 2, edge) + 1 or edge
             yield begin, end
             begin, width = end + (end == edge and text[edge] == " "), later_width
-        yield begin, len(text)
+        if begin < len(text) or not text:
+            yield begin, len(text)
         return
     used = blank = 0
     for start, stop, size in split_graphemes(text)[0]:
@@ -126,7 +127,8 @@ def _cut_at_blanks(text: str, width: int, later_width: int) -> Iterator[tuple[in
         used += size
         if (size > 1 or text[start:stop] == " ") and used > width // 2:
             blank = stop
-    yield begin, len(text)
+    if begin < len(text):
+        yield begin, len(text)
 
 
 def strip(spans: Iterable[Span], *, margin: int = 0, joint: str | None = None) -> Strip:
@@ -217,6 +219,20 @@ def clip_words(text: str, width: int) -> str:
     return f"{head.rstrip()} …" if is_cut and word != "…" and len(head) > width // 2 else clipped
 
 
+HINT_JOINT = " · "
+
+
+def pack_hints(hints: Sequence[str], width: int) -> list[str]:
+    """Return rows of hints between ` · `, none of which is split."""
+    rows: list[str] = []
+    for hint in hints:
+        if rows and cell_len(rows[-1] + HINT_JOINT + hint) <= width:
+            rows[-1] += HINT_JOINT + hint
+        else:
+            rows.append(hint)
+    return rows
+
+
 def _cells(spans: Sequence[Span]) -> int:
     return sum(cell_len(text) for text, _ in spans)
 
@@ -265,7 +281,7 @@ def _wrap(spans: Iterable[Span], width: int, later_width: int) -> list[tuple[str
             used += size
             continue
         for piece, piece_style in word:
-            for part in _chop_into(piece, min(width, later_width), used):
+            for part in _chop_into(piece, width - used, later_width):
                 if used and used + cell_len(part) > width:
                     lines.append((joint, line))
                     line, used, width, joint = [], 0, later_width, ""
@@ -275,9 +291,8 @@ def _wrap(spans: Iterable[Span], width: int, later_width: int) -> list[tuple[str
     return lines
 
 
-def _chop_into(text: str, width: int, used: int) -> Iterator[str]:
-    """Yield pieces of a long word; the first one fills the current line."""
-    left = width - used
+def _chop_into(text: str, left: int, width: int) -> Iterator[str]:
+    """Yield pieces of a long word; the first one fills the current line with `left` cells."""
     if 0 < left < cell_len(text):
         head = chop(text, left)[0]
         if cell_len(head) <= left:
