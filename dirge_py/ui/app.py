@@ -81,6 +81,7 @@ class DirgeApp(TerminalApp):
     .only-asking #page { display: none; }
     Input { height: 1; border: none; padding: 0; background: $surface; }
     Input:focus { border: none; }
+    Dialog Input:focus, LineQuestion Input:focus { border-left: outer $accent; padding: 0 1; }
     """
 
     def __init__(
@@ -395,7 +396,8 @@ class DirgeApp(TerminalApp):
             await self.run_screen_action(binding[1])
 
     def on_resize(self, event: events.Resize) -> None:
-        self.dialogs.fit(event.size.height)
+        # Later, when the app knows its new width.
+        self.call_next(self.dialogs.fit, event.size.height)
         self.shell.box.fit(event.size)
         self.composer.styles.max_height = max(1, min(_MOST_INPUT_ROWS, event.size.height // 2))
         is_low = event.size.height < _LOW_ROWS

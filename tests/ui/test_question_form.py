@@ -83,12 +83,13 @@ async def test_form_shows_question_options_and_keys(project: ScriptedProject):
         await driver.until(lambda: "▸ 1 SQLite" in driver.screen)
         lines = [line.rstrip() for line in driver.screen.splitlines()]
         at = lines.index(" Storage  1 of 2")
-        assert lines[at + 1 : at + 7] == [
+        assert lines[at + 1 : at + 8] == [
             " Which database?",
-            " ▸ 1 SQLite",
-            "     one file, no server",
+            "",
+            " ▸ 1 SQLite    one file, no server",
             "   2 Postgres",
             "   3 in your own words",
+            "",
             " Enter: answer · Esc: cancel · type: answer in your own words",
         ]
 

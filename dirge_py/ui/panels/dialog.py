@@ -113,7 +113,7 @@ class AnswerGuard:
 
 KeyHint: TypeAlias = tuple[str, str]
 """What a key does, in more and in fewer words."""
-_KEY_OF_HINT = re.compile(r"\S+(?: or \S+)?(?=: | to )")
+_KEY_OF_HINT = re.compile(r"(select, then )(\S+)|()(\S+?(?: or \S+?)?)(?=: | to )")
 """The key in hints such as `Tab: complete`, `Space or y/n: accept` and `Esc to interrupt`."""
 
 
@@ -139,9 +139,10 @@ def hint_line(text: str, styles: Styles) -> Line:
     line: Line = []
     for hint in text.split(HINT_JOINT):
         line += [(HINT_JOINT, styles.dim)] if line else []
-        if key := _KEY_OF_HINT.match(hint):
-            line.append((key[0], styles.text + styles.strong))
-        line.append((hint[key.end() :] if key else hint, styles.dim))
+        if match := _KEY_OF_HINT.match(hint):
+            line.append((match[1] or "", styles.dim))
+            line.append((match[2] or match[4], styles.text + styles.strong))
+        line.append((hint[match.end() :] if match else hint, styles.dim))
     return line
 
 
@@ -149,6 +150,11 @@ def fit_hints(text: str, width: int) -> str:
     """Return as many hints of `text` as fit into a line; another text is clipped."""
     rows = pack_hints(text.split(HINT_JOINT), width)
     return rows[0] if cell_len(rows[0]) <= width else clip(text, width)
+
+
+def has_air(needed: int, rows: int) -> bool:
+    """Whether a question of `needed` rows gets blank lines, where it may take `rows`."""
+    return needed + 2 <= rows * 2 // 3
 
 
 Answer = TypeVar("Answer")

@@ -13,6 +13,8 @@ from dirge_py.ui.keymap import Keymap
 from dirge_py.ui.transcript.layout import BlockRow, LinePosition
 from dirge_py.ui.transcript.view import TranscriptWidget
 
+_WIDE_ENOUGH = 60
+"""Columns from which the bar names its keys."""
 _AROUND = 3
 """Lines kept in view on both sides of a match."""
 
@@ -130,6 +132,12 @@ class FindBar(Horizontal):
             return False
         return True
 
+    def _key_hints(self) -> str:
+        if self.size.width < _WIDE_ENOUGH:
+            return ""
+        name = self._keymap.name_of
+        return f"   {name('find', 'next')}: next · {name('find', 'close')}: close"
+
     async def _find(self) -> None:
         view, search = self._transcript, self._transcript.search
         if self.is_open:
@@ -162,5 +170,5 @@ class FindBar(Horizontal):
             view.show(search.spot(hit), around=_AROUND)
             view.reading.follow(search.spot(hit))
         words = f"{search.position()} of {search.total}{more}" if hit else "not found"
-        self._count.update(words if search.query else "")
+        self._count.update(f"{words}{self._key_hints()}" if search.query else "")
         view.refresh()

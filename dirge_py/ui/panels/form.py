@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal, Unpack
 
+from rich.cells import cell_len
 from textual import events
 from textual.app import ComposeResult
 from textual.strip import Strip
@@ -20,6 +21,7 @@ from dirge_py.ui.panels.dialog import (
     GuardedKey,
     KeyHint,
     Role,
+    has_air,
     paint_key_hints,
 )
 from dirge_py.ui.terminal.app_base import ScreenAction
@@ -157,7 +159,7 @@ class QuestionForm(Dialog[Sequence[QuestionAnswer] | None]):
         super().__init__(placeholder="in your own words", **options)
         self._all = [_Answering(question) for question in questions]
         self._at = self._reached = 0
-        self._is_tight = False
+        self._is_tight = self._is_airy = False
         self._lines: list[tuple[int, int]] = []
 
     def compose(self) -> ComposeResult:
@@ -168,8 +170,9 @@ class QuestionForm(Dialog[Sequence[QuestionAnswer] | None]):
         self.call_after_refresh(self._write_if_that_is_all)
 
     def _body_height(self, width: int, rows: int, others: int) -> int:
-        self._is_tight = False
+        self._is_tight = self._is_airy = False
         self._is_tight = len(self._paint_body(width)) + others > rows // 2
+        self._is_airy = has_air(len(self._paint_body(width)) + others, rows)
         return len(self._paint_body(width))
 
     @property
@@ -182,37 +185,55 @@ class QuestionForm(Dialog[Sequence[QuestionAnswer] | None]):
         if len(self._all) > 1:
             title.append((f"{'  ' if title else ''}{self._at + 1} of {len(self._all)}", styles.dim))
         strips = wrap(title, width) if title else []
-        strips += wrap([(clean(now.question.question), styles.text)], width)
+        question, newline, more = clean(now.question.question).partition("\n")
+        strips += wrap([(question, styles.heading), (newline + more, styles.text)], width)
+        air = [Strip.blank(width, styles.text)] if self._is_airy else []
+        strips += air
         self._lines = []
         for at in range(now.rows):
             first = len(strips)
-            strips += self._option(at, width)
-            self._lines.append((first, len(strips) - 1))
-        return strips
+            # The line of text below says the same as the only row of a question without options.
+            if now.question.options or not self.has_class("writing"):
+                strips += self._option(at, width)
+            self._lines.append((first, max(first, len(strips) - 1)))
+        return strips if self.has_class("writing") else [*strips, *air]
 
     def _option(self, at: int, width: int) -> list[Strip]:
         styles, now = self._styles, self._now
         is_at = at == now.cursor and self.is_open
         head: Line = [("▸ " if is_at else "  ", styles.accent)]
-        head.append((f"{at + 1} " if at < 9 else "  ", styles.dim))
+        head.append((f"{at + 1} " if at < 9 else "  ", styles.text + styles.strong))
         style = styles.accent + styles.strong if is_at else styles.text
         if at >= len(now.question.options):
             words = "in your own words" + (f": {clean(now.text)}" if now.text else "")
-            return wrap([(words, style)], width, first=head, rest=[("    ", styles.text)])
+            strips = wrap([(words, style)], width, first=head, rest=[("    ", styles.text)])
+            return self._as_selected(strips, width) if is_at else strips
         option = now.question.options[at]
         if now.question.is_multiple:
             head.append(("[✓] " if at in now.ticked else "[ ] ", styles.good))
         rest: Line = [(" " * sum(len(text) for text, _ in head), styles.text)]
         label, about = clean(option.label), clean(option.description)
-        if self._is_tight and about:
-            beside = [(label, style), (f"  {about}", styles.dim)]
+        column = self._label_column(width)
+        if about and (column or self._is_tight):
+            gap = " " * (max(0, column - cell_len(label)) + 2)
+            beside = [(label, style), (f"{gap}{about}", styles.dim)]
             strips = wrap(beside, width, first=head, rest=rest)
             if len(strips) == 1:
-                return strips
+                return self._as_selected(strips, width) if is_at else strips
         strips = wrap([(label, style)], width, first=head, rest=rest)
-        if is_at:
-            strips = [selected_row(line, width, styles.accent) for line in strips]
+        strips = self._as_selected(strips, width) if is_at else strips
         return strips + (wrap([(about, styles.dim)], width, first=rest, rest=rest) if about else [])
+
+    def _as_selected(self, strips: Sequence[Strip], width: int) -> list[Strip]:
+        return [selected_row(line, width, self._styles.accent) for line in strips]
+
+    def _label_column(self, width: int) -> int:
+        """Return the cells of the longest label if all descriptions fit beside it, else 0."""
+        options = self._now.question.options
+        column = max(cell_len(clean(option.label)) for option in options)
+        about = max(cell_len(clean(option.description)) for option in options)
+        marks = len("▸ 1 [ ] ") if self._now.question.is_multiple else len("▸ 1 ")
+        return column if marks + column + 2 + about <= width else 0
 
     def _paint_menu(self, width: int) -> Sequence[Strip]:
         def key(action: str) -> str:

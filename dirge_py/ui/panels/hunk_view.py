@@ -16,7 +16,7 @@ from dirge_py.ui.keymap import Keymap
 from dirge_py.ui.panels.dialog import KeyHint, Role, ScrollingLines, paint_key_hints
 from dirge_py.ui.theme.styles import Styles
 from dirge_py.ui.transcript.diff import DiffRow, RowKind, is_split, paint_rows
-from dirge_py.ui.transcript.lines import Line, wrap
+from dirge_py.ui.transcript.lines import Line, selected_row, wrap
 
 
 class FileSelection:
@@ -270,7 +270,10 @@ class HunkView(Vertical, can_focus=False):
                 line.append((words, styles.accent + styles.strong if is_at else styles.text))
                 if not is_accepted:
                     line.append(("  refused", styles.warning))
-                strips += wrap(line, width)
+                head = wrap(line, width)
+                strips += (
+                    [selected_row(row, width, styles.accent) for row in head] if is_at else head
+                )
                 key = (number, hunk, is_accepted, width)
                 if key not in self._painted:
                     self._painted[key] = paint_hunk(file, hunk, width, styles)

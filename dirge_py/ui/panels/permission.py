@@ -24,6 +24,7 @@ from dirge_py.ui.panels.dialog import (
     KeyHint,
     Role,
     ScrollingLines,
+    has_air,
     paint_key_hints,
 )
 from dirge_py.ui.panels.hunk_view import EditFile, HunkView
@@ -98,7 +99,7 @@ class PermissionDialog(Dialog[Sequence[PermissionAnswer]]):
         """The rules in that line, if they are valid."""
         self._problem = ""
         """Why they are not."""
-        self._is_flat = False
+        self._is_flat = self._is_airy = False
         self._shows_reach = True
         self._others = ScrollingLines(self._paint_others, self._styles).add_class("others")
         self._hunks: HunkView | None = None
@@ -129,13 +130,16 @@ class PermissionDialog(Dialog[Sequence[PermissionAnswer]]):
         if self._hunks is not None:
             needed = self._hunks.fit(rows - border)
         else:
+            self._is_airy = False
+            body, menu = len(self._paint_body(width)), len(self._paint_menu(width))
+            self._is_airy = not self._is_flat and has_air(body + menu + border, rows)
             menu = len(self._paint_menu(width))
             others = 0 if self._is_flat else min(len(self._all) - 1, _MOST_OTHERS, rows // 4)
             self._menu.styles.height, self._others.styles.height = menu, others
             self._body.repaint()
             self._others.repaint()
             self.repaint_menu()
-            needed = len(self._paint_body(width)) + menu + others + self.has_class("writing")
+            needed = body + menu + others + self.has_class("writing")
         height = min(needed + border, rows)
         self.styles.height = height
         return height
@@ -146,7 +150,8 @@ class PermissionDialog(Dialog[Sequence[PermissionAnswer]]):
         files = asked.selection.files
         strips = paint_request(asked.request, place, width, self._styles, files=files)
         if asked.rules and not self._shows_rules(width):
-            strips += wrap([(f"Would be stored: {asked.rules_shown}", self._styles.dim)], width)
+            words = (f"Would be stored: {asked.rules_shown}", self._styles.dim)
+            strips += wrap([words], width, indent=("  ", self._styles.text))
             if not self._is_flat and not self._shows_reach and asked.reach:
                 strips += paint_reach(Reach(words=asked.reach.words), width, self._styles)
         return strips
@@ -160,16 +165,19 @@ class PermissionDialog(Dialog[Sequence[PermissionAnswer]]):
                 flat += [(words, self._style_of(option)), ("  ", self._styles.text)]
             return wrap(flat[:-1], width)
         shows_rules = self._shows_rules(width)
-        lines: list[Strip] = []
+        air = [Strip.blank(width, self._styles.text)] if self._is_airy else []
+        lines: list[Strip] = [*air]
         for option in asked.options:
             mark = "▸ " if option == asked.chosen and self.is_open else "  "
-            words = f"{name('dialog', option)} {WORDS[option]}"
+            words = f" {WORDS[option]}"
             if shows_rules and option in STORING:
                 words += f": {asked.rules_shown}"
             if option == "all":
                 words += f" ({len(self._open_others()) + 1})"
             is_selected = mark.strip() != ""
-            line = strip([(mark, self._styles.accent), (words, self._style_of(option))])
+            style = self._style_of(option)
+            key = (name("dialog", option), style + self._styles.strong)
+            line = strip([(mark, self._styles.accent), key, (words, style)])
             lines.append(selected_row(line, width, self._styles.accent) if is_selected else line)
         most = 1 if width < _NARROW else 2
         usual = self._usual_hints()
@@ -178,7 +186,8 @@ class PermissionDialog(Dialog[Sequence[PermissionAnswer]]):
             for hints in (self._hints(usual), usual)
         )
         # Always the same number of lines, as another one would push the call's end out of view.
-        blank = [Strip.blank(width)] * (len(wanted) - len(shown))
+        blank = [Strip.blank(width, self._styles.text)] * (len(wanted) - len(shown))
+        lines += air
         if self._shows_reach:
             lines += self._paint_rules(width)
         return [*lines, *shown[: len(wanted)], *blank]

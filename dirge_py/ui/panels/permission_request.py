@@ -30,9 +30,9 @@ def paint_request(
 ) -> list[Strip]:
     """Paint the whole question; `files`, the changes of the preview, replace its text."""
     tool = (visible_name(request.tool_name), styles.tool)
-    title: Line = [("Allow ", styles.text), tool, ("?", styles.text)]
+    title: Line = [("Allow ", styles.heading), tool, ("?", styles.heading)]
     if place:
-        title.append((f"  {place}", styles.text))
+        title.append((f"  {place}", styles.dim))
     runs = any(claim.op == "execute" for claim in request.claims)
     places = [f"in {visible_name(request.cwd)}"] if request.cwd and runs else []
     if request.preview is not None and request.preview.note:
