@@ -123,7 +123,7 @@ async def test_problems_in_settings_are_shown_at_start(project: ScriptedProject)
         assert "! [keys]: unknown action 'fly'." in driver.text
         assert "! [aliases]: /quit is now /clear, no longer the built-in command." in driver.text
         assert "! [aliases]: /x: There is no command /nothing." in driver.text
-        assert "! [ui]: there is no theme 'neon', only auto, dark, " in driver.text
+        assert "! [ui]: there is no theme 'neon', so dirge uses `dark`" in driver.text
 
 
 async def test_e05_unknown_model_changes_nothing(project: ScriptedProject):

@@ -256,8 +256,7 @@ async def theme(args: str, conversation: "Conversation", front: TuiFrontEnd) -> 
         name = await front.app.theme_switcher.pick(choices, front.app.picker)
         front.app.composer.focus()
     if name and name not in theme_names():
-        hint = f"Themes: {', '.join(theme_names())}."
-        raise UsageError(f"There is no theme {name!r}.", hint=hint)
+        raise UsageError(f"There is no theme {name!r}.", hint="See /theme.")
     if name:
         front.app.set_colors(name)
         if not front.app.theme_switcher.problem:

@@ -90,7 +90,7 @@ class ChoiceList(LinesWidget):
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
         is_low = viewport.height <= _SMALL_SCREEN * 2
-        self._has_key_line = bool(self.keys) and not is_low
+        self._has_key_line = bool(self.keys) and viewport.height > _SMALL_SCREEN
         most = max(1, viewport.height // 2) if is_low else _MOST_ROWS
         rows = max(1, min(most, len(self.choices) + bool(self._title)))
         return rows + self._has_key_line
@@ -283,7 +283,6 @@ class LineQuestion(Vertical):
     DEFAULT_CSS = """
     LineQuestion { height: auto; padding: 0 1; background: $surface; display: none; }
     LineQuestion ScrollingLines { height: 1; }
-    .low LineQuestion .keys { display: none; }
     """
     BINDINGS: ClassVar = []
 
@@ -293,7 +292,7 @@ class LineQuestion(Vertical):
         self._keymap = keymap
         self._title = ""
         self._title_line = ScrollingLines(self._paint, styles)
-        self._key_line = ScrollingLines(self._paint_keys, styles).add_class("keys")
+        self._key_line = ScrollingLines(self._paint_keys, styles)
         self._input = Input(select_on_focus=False)
         self._input.cursor_blink = False
         self._answer: asyncio.Future[str | None] | None = None

@@ -113,7 +113,7 @@ class AnswerGuard:
 
 KeyHint: TypeAlias = tuple[str, str]
 """What a key does, in more and in fewer words."""
-_KEY_OF_HINT = re.compile(r"(select, then )(\S+)|()(\S+?(?: or \S+?)?)(?=: | to )")
+_KEY_OF_HINT = re.compile(r"(\w+, then )(\S+)|()(\S+?(?: or \S+?)?)(?=: | to )")
 """The key in hints such as `Tab: complete`, `Space or y/n: accept` and `Esc to interrupt`."""
 
 
@@ -150,6 +150,12 @@ def fit_hints(text: str, width: int) -> str:
     """Return as many hints of `text` as fit into a line; another text is clipped."""
     rows = pack_hints(text.split(HINT_JOINT), width)
     return rows[0] if cell_len(rows[0]) <= width else clip(text, width)
+
+
+def select_hint(enter: str, *, is_chosen: bool) -> KeyHint:
+    """Return what to do for an answer; `enter` is the key that confirms it."""
+    words = f"{enter}: answer"
+    return (words, words) if is_chosen else (f"select, then {enter}", f"pick, then {enter}")
 
 
 def has_air(needed: int, rows: int) -> bool:

@@ -11,6 +11,7 @@ from textual.widgets import Input, Static
 
 from dirge_py.ui.keymap import Keymap
 from dirge_py.ui.transcript.layout import BlockRow, LinePosition
+from dirge_py.ui.transcript.lines import HINT_JOINT
 from dirge_py.ui.transcript.view import TranscriptWidget
 
 _WIDE_ENOUGH = 60
@@ -48,7 +49,7 @@ class FindBar(Horizontal):
     FindBar {
         height: 1; padding: 0 1; background: $surface; display: none;
         & Static { width: auto; height: 1; color: $accent; }
-        & #found { color: $dirge-dim; }
+        & #found, & #find-keys { color: $dirge-dim; }
         & Input { width: 1fr; }
     }
     """
@@ -60,6 +61,7 @@ class FindBar(Horizontal):
         self._transcript = transcript
         self._input = _Query(self._on_query_key)
         self._count = Static("", id="found", markup=False)
+        self._keys = Static("", id="find-keys", markup=False)
         self._back: Widget | None = None
         self._before: LinePosition | None = None
         self._is_chosen = self._letters_move = False
@@ -67,7 +69,7 @@ class FindBar(Horizontal):
         self._steps: list[int] = []
 
     def compose(self) -> ComposeResult:
-        return (Static("/ ", markup=False), self._input, self._count)
+        return (Static("/ ", markup=False), self._input, self._count, self._keys)
 
     @property
     def is_open(self) -> bool:
@@ -85,6 +87,9 @@ class FindBar(Horizontal):
         self._is_chosen = self._letters_move = False
         self._opened, self._steps = [], []
         self.display = True
+        name = self._keymap.name_of
+        hints = (f"{name('find', 'next')}: next", f"{name('find', 'close')}: close")
+        self._keys.update(f"   {HINT_JOINT.join(hints)}")
         self._input.value = query
         self._count.update("")
         self._transcript.hold()
@@ -132,11 +137,8 @@ class FindBar(Horizontal):
             return False
         return True
 
-    def _key_hints(self) -> str:
-        if self.size.width < _WIDE_ENOUGH:
-            return ""
-        name = self._keymap.name_of
-        return f"   {name('find', 'next')}: next · {name('find', 'close')}: close"
+    def on_resize(self, event: events.Resize) -> None:
+        self._keys.display = event.size.width >= _WIDE_ENOUGH
 
     async def _find(self) -> None:
         view, search = self._transcript, self._transcript.search
@@ -170,5 +172,5 @@ class FindBar(Horizontal):
             view.show(search.spot(hit), around=_AROUND)
             view.reading.follow(search.spot(hit))
         words = f"{search.position()} of {search.total}{more}" if hit else "not found"
-        self._count.update(f"{words}{self._key_hints()}" if search.query else "")
+        self._count.update(words if search.query else "")
         view.refresh()

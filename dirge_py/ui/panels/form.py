@@ -23,6 +23,7 @@ from dirge_py.ui.panels.dialog import (
     Role,
     has_air,
     paint_key_hints,
+    select_hint,
 )
 from dirge_py.ui.terminal.app_base import ScreenAction
 from dirge_py.ui.transcript.lines import Line, selected_row, strip, wrap
@@ -70,7 +71,7 @@ class TrustDialog(Dialog[bool]):
             hints = [("read on to the end to say yes: Space", "Space: read to the end")]
         elif self.is_open:
             key = self._keymap.name_of("trust", "choose")
-            hints.insert(0, (f"{key}: answer" if self._chosen else f"select, then {key}",) * 2)
+            hints.insert(0, select_hint(key, is_chosen=bool(self._chosen)))
         return lines + paint_key_hints(hints, width, self._styles, most=1, indent="  ")
 
     def _option(self, action: str, words: str) -> Line:
@@ -244,12 +245,12 @@ class QuestionForm(Dialog[Sequence[QuestionAnswer] | None]):
             return paint_key_hints(self.hints_of_typing, width, self._styles)
         hints: list[KeyHint] = [(f"{choose}: {self._what_enter_answers()}", f"{choose}: answer")]
         if self._now.cursor is None and not self.has_class("writing"):
-            hints = [(f"select, then {choose}",) * 2]
+            hints = [select_hint(choose, is_chosen=False)]
         if self._now.question.is_multiple and self._now.question.options:
             hints.insert(0, (f"{key('toggle')}: tick",) * 2)
         is_detour = self.has_class("writing") and self._now.question.options
         leave = "back to the options" if is_detour else "cancel"
-        hints.append((f"{close}: {leave}", f"{close}: back"))
+        hints.append((f"{close}: {leave}", f"{close}: {leave.partition(' ')[0]}"))
         if self._at > 0:
             hints.append((f"{key('previous_question')}: back",) * 2)
         if not self.has_class("writing"):

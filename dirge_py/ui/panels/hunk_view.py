@@ -297,7 +297,7 @@ class HunkView(Vertical, can_focus=False):
         take = f"take {taken} of {len(self._selection.places)}" if taken else "deny"
         marks = f"{key('accept')}/{key('refuse')}"
         hints: list[KeyHint] = [
-            (f"{key('choose')}: {take}",) * 2,
+            (f"{key('choose')}: {take}", f"{key('choose')}: {take.replace(' of ', '/')}"),
             (f"{key('toggle')} or {marks}: accept, refuse", f"{key('toggle')}: mark"),
             (f"{key('edit')}: edit the file", f"{key('edit')}: edit"),
             (f"{key('close')}: back",) * 2,

@@ -26,6 +26,7 @@ from dirge_py.ui.panels.dialog import (
     ScrollingLines,
     has_air,
     paint_key_hints,
+    select_hint,
 )
 from dirge_py.ui.panels.hunk_view import EditFile, HunkView
 from dirge_py.ui.panels.permission_request import (
@@ -226,8 +227,8 @@ class PermissionDialog(Dialog[Sequence[PermissionAnswer]]):
     def _usual_hints(self) -> Sequence[KeyHint]:
         asked, name = self._asked, self._keymap.name_of
         enter, comment = name("dialog", "choose"), name("dialog", "comment")
-        words = f"{enter}: answer" if asked.chosen else f"select, then {enter}"
-        hints = [(words, words), (f"{comment}: deny with a comment", f"{comment}: comment")]
+        hints = [select_hint(enter, is_chosen=bool(asked.chosen))]
+        hints.append((f"{comment}: deny with a comment", f"{comment}: comment"))
         if rules := asked.next_rules:
             key = name("dialog", "wider")
             width = "the exact" if asked.at + 1 == len(asked.offers) else "a wider"

@@ -55,9 +55,8 @@ def theme_or_default(name: str, *, is_dark: bool = True) -> tuple[Theme, str]:
     try:
         return load_theme(name), ""
     except KeyError:
-        known = ", ".join(theme_names())
-        why = f"[ui]: there is no theme {name!r}, only {known}."
-        return _bundled(DEFAULT_THEME), f"{why} dirge uses `{DEFAULT_THEME}` instead."
+        why = f"[ui]: there is no theme {name!r}, so dirge uses `{DEFAULT_THEME}`. See /theme."
+        return _bundled(DEFAULT_THEME), why
     except ConfigError as error:
         why = error.in_one_line()
         return _bundled(DEFAULT_THEME), f"{why} dirge uses `{DEFAULT_THEME}` instead."
