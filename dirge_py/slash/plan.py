@@ -45,8 +45,7 @@ _STATUS_TEXTS: dict[PlanStatus, str] = {
     "not_verified": "It ended without being verified.",
     "dropped": "It was discarded.",
 }
-_ACCEPT, _EDIT, _AGAIN, _DROP = "accept", "edit", "comment", "drop"
-_COMMENT = Question(header="Comment", question="What should be planned differently?")
+_ACCEPT, _EDIT, _DROP = "accept", "edit", "drop"
 
 
 class FrontEndApprover:
@@ -76,11 +75,6 @@ class FrontEndApprover:
                 if edited != plan.text:
                     return ReplacePlan(edited)
                 continue
-            if chosen == _AGAIN and not comment:
-                answers = await self._front.form([_COMMENT])
-                comment = answers[0].text.strip() if answers else ""
-                if not comment:
-                    continue
             return Revise(comment) if comment else DeferPlan()
 
     async def _edit(self, text: str) -> str:
@@ -154,9 +148,9 @@ def _question(plan: "PlanDocument", grants: Sequence[str], *, is_edited: bool) -
         options=(
             QuestionOption(label=_ACCEPT, description="run it now"),
             QuestionOption(label=_EDIT, description="change it in your editor first"),
-            QuestionOption(label=_AGAIN, description="say what to plan differently"),
             QuestionOption(label=_DROP, description="discard it; nothing has changed"),
         ),
+        text_label="say what to plan differently",
     )
 
 

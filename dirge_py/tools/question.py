@@ -78,8 +78,8 @@ class QuestionTool(SessionTool[QuestionArgs]):
         lines = ["The user answered:"]
         for number, (question, answer) in enumerate(zip(questions, answers, strict=True), 1):
             mark = f"{number}. " if len(questions) > 1 else "   "
-            own_words = f"in their own words: {answer.text.strip()}" if answer.text.strip() else ""
-            said = " - ".join(filter(None, ("; ".join(answer.chosen), own_words)))
+            typed = f"typed: {answer.text.strip()}" if answer.text.strip() else ""
+            said = " - ".join(filter(None, ("; ".join(answer.chosen), typed)))
             lines += [f"{mark}{question.question}", f"   {said or '(no answer)'}"]
         return text_result("\n".join(lines), answered=True)
 

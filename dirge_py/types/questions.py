@@ -136,6 +136,8 @@ class Question:
     """Whether several options may be chosen."""
     is_open: bool = True
     """Whether the user may also answer with text."""
+    text_label: str = "in your own words"
+    """What a front end that lists the answers calls the answer with text."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -36,6 +36,7 @@ _ROWS_FOR_OTHERS = 3
 _LEAST_ROWS = 3
 _SOON_S = 0.01
 _PLACEHOLDER = "A question is open above; text you type goes here."
+_PLACEHOLDER_WHILE_WRITING = "You are writing in the line above."
 
 
 class DialogHost:
@@ -223,6 +224,9 @@ class DialogHost:
     def _fit(self, panel: Dialog[Any], height: int) -> None:
         # The input stays visible while the person writes in it.
         is_small = height < _SMALL_HEIGHT and panel.has_keyboard
+        if panel is self._panel:
+            is_writing = panel.has_class("writing")
+            self._composer.placeholder = _PLACEHOLDER_WHILE_WRITING if is_writing else _PLACEHOLDER
         taken = panel.fit(max(_LEAST_ROWS, height - (0 if is_small else _ROWS_FOR_OTHERS)))
         screen = self._composer.screen
         screen.set_class(is_small, "small-asking")

@@ -61,8 +61,8 @@ async def test_several_questions_are_answered_in_text(ask):
     assert result.text == (
         "The user answered:\n"
         "1. Which stores?\n   Postgres; Redis\n"
-        "2. Which name?\n   in their own words: as you like\n"
-        "3. Now?\n   Yes - in their own words: but later\n"
+        "2. Which name?\n   typed: as you like\n"
+        "3. Now?\n   Yes - typed: but later\n"
         "4. And?\n   (no answer)"
     )
     assert result.details == {"outcome": "ok", "answered": True}
@@ -99,7 +99,7 @@ async def test_cancelled_question_is_normal_result(ask):
 )
 async def test_single_question_is_accepted_in_many_forms(ask, arguments):
     user = ScriptedUser(QuestionAnswer(text="that"))
-    assert (await ask(user, arguments)).text.endswith("in their own words: that")
+    assert (await ask(user, arguments)).text.endswith("typed: that")
     assert user.asked == [Question(question="Which?")]
 
 

@@ -59,6 +59,9 @@ async def test_plan_is_shown_accepted_run_and_restored_on_resume(
         await driver.until(lambda: "2/4 plan" in driver.screen)
         assert "step 19" not in driver.screen
         assert "plan 2/4 · planning, asking" in driver.screen
+        # A comment is what the person types; no option asks for it a second time.
+        assert "   4 say what to plan differently" in driver.screen
+        assert "in your own words" not in driver.screen.rpartition("select, then")[0]
         await driver.pilot.press("pagedown", "ctrl+end")
         await driver.until(lambda: "step 19" in driver.screen)
         assert "Nothing counts yet, says shop.py:1." in driver.text

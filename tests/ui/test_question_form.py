@@ -2,14 +2,14 @@
 
 import asyncio
 from collections.abc import Sequence
-
-import pytest
-
 from dirge_py.permission.rules import Mode
 from dirge_py.types.questions import Question, QuestionAnswer, QuestionOption, SupportsForms
 from tests.support.app_driver import AppDriver, running_app
 from tests.support.project import ScriptedProject
 from tests.ui.test_permission import request
+
+import pytest
+
 
 BASE = Question(
     question="Which database?",
@@ -106,6 +106,24 @@ async def test_form_moves_between_its_questions(project: ScriptedProject):
         await driver.until(lambda: "[✓] Linux" in driver.screen)
         await driver.pilot.press("left", "2", "enter", "enter")
         assert await form == [chosen("Postgres"), chosen("Linux")]
+
+
+async def test_answer_in_own_words_is_shown_once_while_it_is_typed(project: ScriptedProject):
+    async with running_app(project) as driver:
+        form = pose(driver, BASE)
+        await posed(driver)
+        await driver.pilot.press(*"my own")
+        await driver.until(lambda: "my own" in driver.screen)
+        assert [line.rstrip() for line in driver.screen.splitlines() if "own words" in line] == [
+            " ▸ 3 in your own words",
+            " Enter: answer in your own words · Esc: back to the options",
+        ]
+        assert "❯ You are writing in the line above." in driver.screen
+        await driver.pilot.press("escape")
+        await driver.until(lambda: "▸ 3 in your own words: my own" in driver.screen)
+        assert "❯ A question is open above; text you type goes here." in driver.screen
+        await driver.pilot.press("1", "enter")
+        assert await form == [chosen("SQLite")]
 
 
 async def test_question_without_options_is_answered_with_text(project: ScriptedProject):

@@ -5,28 +5,19 @@ Nothing is selected at first, so that Enter alone answers nothing.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal, Unpack
-
+from dirge_py.lib.text import clean, plural, visible_name
+from dirge_py.types.questions import ActingFile, Question, QuestionAnswer, TrustOffer
+from dirge_py.ui.keymap import Scope
+from dirge_py.ui.panels.dialog import Dialog, DialogOptions, GuardedKey, KeyHint, Role, has_air, paint_key_hints, select_hint
+from dirge_py.ui.terminal.app_base import ScreenAction
+from dirge_py.ui.transcript.lines import Line, selected_row, strip, wrap
 from rich.cells import cell_len
 from textual import events
 from textual.app import ComposeResult
 from textual.strip import Strip
+from typing import ClassVar, Literal, Unpack
 
-from dirge_py.lib.text import clean, plural, visible_name
-from dirge_py.types.questions import ActingFile, Question, QuestionAnswer, TrustOffer
-from dirge_py.ui.keymap import Scope
-from dirge_py.ui.panels.dialog import (
-    Dialog,
-    DialogOptions,
-    GuardedKey,
-    KeyHint,
-    Role,
-    has_air,
-    paint_key_hints,
-    select_hint,
-)
-from dirge_py.ui.terminal.app_base import ScreenAction
-from dirge_py.ui.transcript.lines import Line, selected_row, strip, wrap
+
 
 _HASH_SHOWN = 12
 """Hex digits of a hash, to compare with `sha256sum`."""
@@ -206,7 +197,8 @@ class QuestionForm(Dialog[Sequence[QuestionAnswer] | None]):
         head.append((f"{at + 1} " if at < 9 else "  ", styles.text + styles.strong))
         style = styles.accent + styles.strong if is_at else styles.text
         if at >= len(now.question.options):
-            words = "in your own words" + (f": {clean(now.text)}" if now.text else "")
+            is_stored = now.text and not self.has_class("writing")
+            words = clean(now.question.text_label) + (f": {clean(now.text)}" if is_stored else "")
             strips = wrap([(words, style)], width, first=head, rest=[("    ", styles.text)])
             return self._as_selected(strips, width) if is_at else strips
         option = now.question.options[at]
