@@ -20,7 +20,9 @@ LOOPBACK = ("127.0.0.1", "localhost", "::1")
 LEVELS = ("off", "minimal", "low", "medium", "high", "xhigh")
 _MODE: dict[str, Any] = {"dest": "modes", "action": "append_const", "default": []}
 _WITHOUT_CHOICE: dict[str, object] = {"print": True, "input_format": None, "resume": None}
-_WITHOUT_CHOICE |= dict.fromkeys(("continue_", "fork_session", "no_session", "plan"), False)
+_WITHOUT_CHOICE |= dict.fromkeys(
+    ("continue_", "fork_session", "no_session", "plan", "all_projects"), False
+)
 """The flags of `dirge -p` that subcommands which continue a session do not have."""
 CONFIG_VERBS = {
     "init": "set up a provider: a few questions, and a test request",
@@ -81,6 +83,8 @@ def build_parser() -> Parser:
     add("-c", "--continue", action="store_true", dest="continue_", help="the newest session here")
     resume_help = "pick a session, or resume this one (an id or its beginning)"
     add("-r", "--resume", nargs="?", const="", metavar="ID", help=resume_help)
+    all_help = "with -r: pick from the sessions of all projects"
+    add("--all", action="store_true", dest="all_projects", help=all_help)
     add("--session", metavar="ID", type=_session_id, help="open this session, or create it")
     add("--fork-session", action="store_true", help="branch off into a new session")
     add("--no-session", action="store_true", help="store nothing")

@@ -66,6 +66,13 @@ def first_prompt(flags: Namespace) -> str:
     return f"/plan {words}" if flags.plan else words
 
 
+def first_command(flags: Namespace) -> str:
+    """The command that an interactive start runs first: with `-r` alone, the list of sessions."""
+    if flags.resume != "":
+        return ""
+    return "/sessions --all" if flags.all_projects else "/sessions"
+
+
 def change_folder(folder: str | None) -> None:
     """Work in the folder of `--cwd`, if one was given. Raises UsageError."""
     if folder is not None:
@@ -109,6 +116,9 @@ def _check_session(flags: Namespace) -> None:
         raise UsageError(f"{chosen[0]} and {chosen[1]} exclude each other.")
     if flags.fork_session and chosen in ([], ["--no-session"]):
         raise UsageError("--fork-session needs a session to branch off.", hint="Add -c, or -r ID.")
+    if flags.all_projects and flags.resume != "":
+        hint = "`dirge -r --all` lists the sessions of all projects to pick one."
+        raise UsageError("--all is for -r without an id.", hint=hint)
     if flags.resume == "" and (flags.print or not sys.stdin.isatty()):
         hint = "Name the session, or use -c."
         raise UsageError("-r without an id needs a terminal to pick in.", hint=hint)

@@ -10,21 +10,14 @@ from argparse import Namespace
 from collections.abc import Callable, Mapping
 from contextlib import chdir
 from dataclasses import fields, replace
-from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-from dirge_py.cli.flags import (
-    build_options,
-    first_prompt,
-    key_from_stdin,
-    load_settings,
-    with_notices,
-)
+from dirge_py.cli.flags import build_options, first_command, first_prompt, key_from_stdin, load_settings, with_notices
 from dirge_py.config import paths
 from dirge_py.frontend.session_opener import OpenMode
 from dirge_py.lib.lazy import late
 from dirge_py.types.questions import Asker
+from functools import partial
+from pathlib import Path
+from typing import Any, TYPE_CHECKING
 
 if TYPE_CHECKING:
     from dirge_py.cli.demo.play import Demo
@@ -34,6 +27,8 @@ if TYPE_CHECKING:
     from dirge_py.permission.project_trust import TrustGate
     from dirge_py.sdk.options import BuildOptions
     from dirge_py.ui.options import UiOptions
+
+
 
 
 def tui_start(flags: Namespace) -> "UiOptions":
@@ -76,7 +71,7 @@ def tui_start(flags: Namespace) -> "UiOptions":
         settings=openers.settings,
         settings_file=settings_file.absolute(),
         first_prompt=first_prompt(flags),
-        pick_session=flags.resume == "",
+        first_command=first_command(flags),
         has_tips=True,
         theme=_theme(settings_file),
     )
@@ -200,7 +195,7 @@ def line_mode(flags: Namespace) -> int:
             prepare=openers.settings_at_start,
             project=openers.project,
             first_prompt=first_prompt(flags),
-            pick_session=flags.resume == "",
+            first_command=first_command(flags),
             is_dumb=is_dumb(),
         )
     )

@@ -18,6 +18,11 @@ if TYPE_CHECKING:
 
 
 _LEAST_FUZZY = 2
+UI_COMMANDS = frozenset({
+    "copy", "display", "doctor", "edit", "find", "keybindings", "keys", "pager", "panel",
+    "reasoning", "redraw", "search", "terminal-setup", "theme", "vim",
+})  # fmt: skip
+"""Names of the commands that only the terminal UI has (`ui/commands/`)."""
 """Fewer letters are in nearly every name."""
 _COMMAND = re.compile(r"/([^\s/\\]+)(\s.*)?", re.DOTALL)
 
@@ -163,6 +168,11 @@ class Registry:
 
     def unknown_command(self, name: str, *, where: str = "") -> UsageError:
         """The error for a command that does not exist, with the nearest one that does."""
+        if name in UI_COMMANDS:
+            hint = (
+                "Start `dirge` without -p and --line. // at the start sends the line as a prompt."
+            )
+            return UsageError(f"/{name} needs the terminal UI.", hint=hint)
         near = nearest(name, self._by_name)
         meant = f"Did you mean /{near}? " if near else ""
         hint = f"{meant}/help lists the commands; // at the start sends the line as a prompt."

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, cast
 from dirge_py.files.atomic import atomic_write
 from dirge_py.git.repository import branch_of
 from dirge_py.lib.lazy import late
+from dirge_py.lib.nearest import nearest
 from dirge_py.lib.text import format_count, format_usd, visible
 from dirge_py.lib.text_width import align_columns
 from dirge_py.lib.version import __version__
@@ -55,7 +56,34 @@ async def model(args: str, conversation: "Conversation", front: FrontEnd) -> Non
         before, now = settings.thinking, settings.set_model(spec)
         level = settings.thinking
         thinking = f", thinking {level}," if level != before else ""
-        front.show(f"The model is {now}{thinking} from the next turn on.", tone="good")
+        words = f"The model is {now}{thinking} from the next turn on."
+        front.show(f"{words}\n{_for_new_sessions('model', now)}", tone="good")
+        if spec == args:
+            await _warn_if_unlisted(now, conversation, front)
+
+
+def _for_new_sessions(setting: str, model: str) -> str:
+    alias = model.partition("/")[0]
+    return f"This session keeps it. For new ones, set `{setting}` under [providers.{alias}]."
+
+
+async def _warn_if_unlisted(name: str, conversation: "Conversation", front: FrontEnd) -> None:
+    """Warn if the service, which is asked for its models, doesn't list a model unknown to dirge."""
+    settings, (alias, _, model_id) = conversation.settings, name.partition("/")
+    if alias not in settings.services() or name in [each.spec for each in settings.models()]:
+        return
+    try:
+        async with asyncio.timeout(_AT_ONCE_S):
+            listed = [option.spec for option in await settings.models_of(alias)]
+    except (TimeoutError, DirgeError):
+        return
+    if listed and not {name, f"{name}:latest"} & set(listed):
+        near = nearest(name, listed)
+        meant = f" Did you mean {near}?" if near else ""
+        words = (
+            f"{alias} doesn't list {visible(model_id)}.{meant} /model {alias}/ shows its models."
+        )
+        front.show(words, tone="warning")
 
 
 async def _pick_model(conversation: "Conversation", front: FrontEnd) -> str | None:
@@ -113,7 +141,8 @@ async def effort(args: str, conversation: "Conversation", front: FrontEnd) -> No
     )
     if chosen is not None:
         settings.set_thinking(cast("ThinkingLevel", chosen))
-        front.show(f"Thinking {chosen} from the next turn on: {_LEVELS[chosen]}.", tone="good")
+        words = f"Thinking {chosen} from the next turn on: {_LEVELS[chosen]}."
+        front.show(f"{words}\n{_for_new_sessions('thinking', settings.model)}", tone="good")
 
 
 @command(

@@ -2,16 +2,17 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import TYPE_CHECKING, Literal
-
 from dirge_py.frontend.session_opener import OpenFirst, OpenOther
 from dirge_py.ui.theme.styles import AUTO_THEME
+from pathlib import Path
+from typing import Literal, TYPE_CHECKING
 
 if TYPE_CHECKING:
     from dirge_py.config.schema import Config
     from dirge_py.permission.project_trust import TrustGate
     from dirge_py.providers.setup import ProviderSetup
+
+
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,8 +73,8 @@ class UiOptions:
     """The file of these settings."""
     first_prompt: str = ""
     """A prompt that is submitted at the start."""
-    pick_session: bool = False
-    """Show the list of sessions first (`-r` without an id)."""
+    first_command: str = ""
+    """Without a first prompt, a slash command that is run first (`/sessions` for `-r` alone)."""
     has_tips: bool = False
     """The first greeting has tips, recent sessions and what the mode means."""
     theme: str = AUTO_THEME

@@ -134,8 +134,8 @@ class TuiSessionOpener:
         self._is_over.set()
         if self.start.first_prompt:
             await self._controller.submit(self.start.first_prompt, "now")
-        elif self.start.pick_session:
-            await self._controller.submit("/sessions", "now")
+        elif self.start.first_command:
+            await self._controller.submit(self.start.first_command, "now")
         else:
             await self._sessions.offer_to_continue(conversation)
 

@@ -14,7 +14,7 @@ BUILT = set(
     """
     -p --print --output-format --input-format --event-format --include-partial-messages -o
     --json-schema
-    -c --continue -r --resume --session --fork-session --no-session
+    -c --continue -r --resume --all --session --fork-session --no-session
     -m --model --provider --base-url --thinking --api-key-file --api-key-stdin
     --permission-mode --yolo --accept-all --restrictive
     --allow --deny --allowedTools --disallowedTools --on-ask
@@ -100,6 +100,9 @@ def test_version_is_printed_alone(product: Product) -> None:
         ("-p", "-c", "--session", "a", "x"),
         ("-p", "-c", "-r", "a", "x"),
         ("-p", "-r"),
+        ("-p", "-r", "--all"),
+        ("--all", "x"),
+        ("-r", "a", "--all"),
         ("-p", "--fork-session", "x"),
         ("-p", "--fork-session", "--no-session", "x"),
         ("-p", "--api-key-stdin", "--input-format", "stream-json"),

@@ -39,6 +39,14 @@ def test_unknown_command_in_print_mode_is_refused_with_nearest_one(product: Prod
     assert product.service.requests == []
 
 
+def test_command_of_the_screen_in_print_mode_says_what_it_needs(product: Product) -> None:
+    result = product.run("-p", "/theme light")
+
+    assert (result.exit_code, result.stdout, product.service.requests) == (2, "", [])
+    assert "/theme needs the terminal UI." in result.stderr
+    assert "Did you mean" not in result.stderr
+
+
 def test_paths_and_double_slashes_are_still_prompts(product: Product) -> None:
     product.will(ModelReply(text="yes"), ModelReply(text="yes"))
     assert product.run("-p", "/usr/bin/x is slow").exit_code == 0

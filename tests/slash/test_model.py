@@ -104,9 +104,26 @@ async def test_model_id_is_resolved_to_its_provider(
     open_conversation: OpenConversation, spec: str, model: str
 ) -> None:
     async with open_conversation(**KEYS) as conversation:
-        screen = await run_command(f"/model {spec}", conversation)
+        assert conversation.settings.set_model(spec) == model
         assert conversation.settings.model == model
-    assert f"The model is {model}" in screen.text and "from the next turn on." in screen.text
+
+
+async def test_model_that_its_service_does_not_list_is_warned_about(
+    open_conversation: OpenConversation, home: Path
+) -> None:
+    listed = json.dumps({"data": [{"id": "fancy"}, {"id": "llama3:latest"}]})
+    with FakeService([RawReply(body=listed)] * 3) as service:
+        config = home / "config.toml"
+        config.write_text(config.read_text().replace("http://127.0.0.1:9/v1", service.openai_url))
+        async with open_conversation(**KEYS) as conversation:
+            wrong = await run_command("/model local/fanci", conversation)
+            right = await run_command("/model local/llama3", conversation)
+            assert conversation.settings.model == "local/llama3"
+    warning = "local doesn't list fanci. Did you mean local/fancy? /model local/ shows its models."
+    assert wrong.shown[-1] == warning
+    assert "doesn't list" not in right.text
+    kept = "This session keeps it. For new ones, set `model` under [providers.local]."
+    assert kept in right.text
 
 
 @pytest.mark.parametrize("way", [("/model local/", "fancy"), ("/model", "local/…", "fancy")])
@@ -206,7 +223,7 @@ async def test_resumed_session_restores_provider_and_model(
 ) -> None:
     async with open_conversation(**KEYS) as conversation:
         await conversation.send("hello")
-        await run_command("/model codestral-3", conversation)
+        conversation.settings.set_model("codestral-3")
         await conversation.send("go on")
     async with open_conversation(**KEYS) as conversation:
         assert conversation.settings.model == "mistral/codestral-3"

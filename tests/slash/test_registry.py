@@ -6,9 +6,10 @@ from typing import Any
 import pytest
 
 from dirge_py import slash
-from dirge_py.slash.registry import Registry, as_prompt, discover
+from dirge_py.slash.registry import UI_COMMANDS, Registry, as_prompt, discover
 from dirge_py.types.errors import UsageError
 from dirge_py.types.extensions import Command
+from dirge_py.ui import commands
 
 
 class RanCommands:
@@ -119,6 +120,11 @@ def test_user_alias_is_expanded_once_and_arguments_are_appended():
     assert short and (short.name, short.args) == ("model", "small :high")
     assert shadowing and (shadowing.name, shadowing.args) == ("mode", "plan")
     assert warnings == ["/model is now /mode plan, no longer the built-in command."]
+
+
+def test_commands_that_need_the_terminal_ui_are_those_of_the_ui():
+    found = discover(commands)
+    assert {name for each in found for name in (each.name, *each.aliases)} == UI_COMMANDS
 
 
 def test_user_alias_of_unknown_command_is_reported_and_ignored():

@@ -69,8 +69,8 @@ class LineOptions:
     """Returns what the project's `.dirge/` would load, to ask whether the user trusts it."""
     first_prompt: str = ""
     """The prompt to begin with, or ""."""
-    pick_session: bool = False
-    """Whether the list of sessions is shown first (`-r` without an id)."""
+    first_command: str = ""
+    """Without a first prompt, a slash command that is run first (`/sessions` for `-r` alone)."""
     is_dumb: bool = False
     """Whether the terminal can't move its cursor, and edits its line itself."""
 
@@ -149,8 +149,8 @@ class Repl(FrontEnd):
             # A command may take its time, and lines are read meanwhile.
             self.run_later(self.send(start.first_prompt))
             await asyncio.sleep(0)  # From now on it counts as sent.
-        elif start.pick_session:
-            await self.controller.submit("/sessions", "now")
+        elif start.first_command:
+            await self.controller.submit(start.first_command, "now")
         else:
             await self._sessions.offer_to_continue(conversation)
 

@@ -48,6 +48,21 @@ def test_dumb_terminal_gets_lines_without_escape_codes(project: Path) -> None:
     assert b"To come back: dirge --line -r " in terminal.output
 
 
+def test_resume_with_all_lists_the_sessions_of_other_projects(project: Path) -> None:
+    terminal = Terminal(("-m", "dirge_py", "--line", "hello"), cwd=project, DIRGE_MODEL="s/m")
+    terminal.read_until("answer:")
+    terminal.press("\x04")
+    terminal.finish()
+    elsewhere = project.with_name("other")
+    elsewhere.mkdir()
+    words = ("-m", "dirge_py", "--line", "-r", "--all")
+    terminal = Terminal(words, cwd=elsewhere, DIRGE_MODEL="s/m")
+    terminal.read_until("Sessions of all projects:")
+    terminal.read_until("  1: hello")
+    terminal.press("\r\x04")
+    assert terminal.finish() == 0
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_signal_ends_line_mode_with_exit_code_and_resume_hint(
     project: Path, number: signal.Signals
