@@ -1,5 +1,7 @@
 """The composer: lines, history, pastes, suggestions."""
 
+import re
+
 from textual import events
 
 from tests.support.app_driver import running_app
@@ -221,6 +223,32 @@ async def test_history_search_without_match_keeps_draft(project: ScriptedProject
         assert driver.app.composer.draft == "my draft"
         await driver.pilot.press("enter")
         assert driver.app.composer.text == "my draft"
+
+
+async def test_history_search_shows_no_prompt_that_does_not_match(project: ScriptedProject):
+    async with running_app(project) as driver:
+        await driver.send("fix the parser")
+        await driver.idle()
+        await driver.pilot.press("ctrl+r", "f", "ctrl+r")
+        await driver.until(lambda: "(search) no other prompt: f" in driver.screen)
+        assert driver.app.composer.text == "fix the parser"
+        await driver.pilot.press("z")
+        await driver.until(lambda: "(search) no such prompt: fz" in driver.screen)
+        assert driver.app.composer.text == ""
+        await driver.pilot.press("backspace")
+        assert driver.app.composer.text == "fix the parser"
+
+
+async def test_list_of_commands_is_aligned_and_counts_those_out_of_view(project: ScriptedProject):
+    async with running_app(project, size=(120, 40)) as driver:
+        await driver.type("/")
+        await driver.until(lambda: driver.app.proposals.is_open)
+        lines = [line for line in driver.screen.splitlines() if line.startswith(("   /", " ▸ /"))]
+        count = len(driver.app.proposals.choices)
+        assert lines[0].rstrip().endswith(f" 1/{count}")
+        assert len({re.match(r"...\S+ +", line).end() for line in lines}) == 1
+        await driver.pilot.press("down")
+        await driver.until(lambda: f" 2/{count}" in driver.screen)
 
 
 async def test_wide_characters_can_be_typed_and_sent(project: ScriptedProject):

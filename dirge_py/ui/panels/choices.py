@@ -4,8 +4,13 @@ import asyncio
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import ClassVar
-
+from dirge_py.lib.fuzzy import fuzzy_score
+from dirge_py.lib.text import clean
+from dirge_py.slash.base import Choice, PickerAction
+from dirge_py.ui.keymap import Keymap
+from dirge_py.ui.panels.dialog import FASTEST, KeyHint, ScrollingLines, fit_hints, hint_line
+from dirge_py.ui.theme.styles import Styles
+from dirge_py.ui.transcript.lines import HINT_JOINT, Line, LinesWidget, clip, clip_words, selected_row, strip
 from rich.cells import cell_len
 from rich.style import Style
 from textual import events
@@ -14,22 +19,9 @@ from textual.containers import Vertical
 from textual.geometry import Size
 from textual.strip import Strip
 from textual.widgets import Input
+from typing import ClassVar
 
-from dirge_py.lib.fuzzy import fuzzy_score
-from dirge_py.lib.text import clean
-from dirge_py.slash.base import Choice, PickerAction
-from dirge_py.ui.keymap import Keymap
-from dirge_py.ui.panels.dialog import FASTEST, KeyHint, ScrollingLines, fit_hints, hint_line
-from dirge_py.ui.theme.styles import Styles
-from dirge_py.ui.transcript.lines import (
-    HINT_JOINT,
-    Line,
-    LinesWidget,
-    clip,
-    clip_words,
-    selected_row,
-    strip,
-)
+
 
 _MOST_ROWS = 10
 _SMALL_SCREEN = 8
@@ -109,8 +101,14 @@ class ChoiceList(LinesWidget):
             return []
         choice, is_chosen = self.choices[index], index == self._cursor
         style = styles.accent + styles.strong if is_chosen else styles.text
+        detail = styles.accent if is_chosen else styles.dim
+        is_cut = is_chosen and len(self.choices) > rows
+        count = f"  {index + 1}/{len(self.choices)}" if is_cut else ""
         line: Line = [("▸ " if is_chosen else "  ", styles.accent)]
-        line += self._columns(choice, width, style, styles.accent if is_chosen else styles.dim)
+        line += self._columns(choice, width, style, detail, kept=len(count))
+        blank = width - sum(cell_len(text) for text, _ in line) - len(count)
+        if count and blank >= 0:
+            line.append((" " * blank + count, detail))
         if is_chosen:
             return [
                 (segment.text, segment.style or style)
@@ -118,8 +116,10 @@ class ChoiceList(LinesWidget):
             ]
         return line
 
-    def _columns(self, choice: Choice, width: int, style: Style, detail_style: Style) -> Line:
-        """Return the label, and the detail in a column of its own."""
+    def _columns(
+        self, choice: Choice, width: int, style: Style, detail_style: Style, *, kept: int
+    ) -> Line:
+        """Return the label, and the detail in a column of its own that leaves `kept` cells."""
         label = _label(choice)
         if not choice.detail:
             return [(clip(label, max(1, width - 2)), style)]
@@ -127,7 +127,7 @@ class ChoiceList(LinesWidget):
         most = max(width // 2, width - 4 - self._longest_detail)
         size = max(1, min(self._longest_label, most, width - 2))
         label = clip_words(label, size)
-        detail = _fit_columns(clean(choice.detail), width - 4 - size)
+        detail = _fit_columns(clean(choice.detail), width - 4 - size - kept)
         return [(label + " " * (size - cell_len(label) + 2), style), (detail, detail_style)]
 
     def _key_line(self, width: int) -> Line:

@@ -86,12 +86,16 @@ class ReverseSearch:
     @property
     def words(self) -> str:
         """The state of the search."""
-        return f"(search) {'no such prompt: ' if self._has_failed else ''}{self._query}"
+        failure = "no such prompt: " if self.match is None else "no other prompt: "
+        return f"(search) {failure if self._has_failed else ''}{self._query}"
 
     def type(self, text: str) -> None:
-        """Add text to the query; a prompt that still matches stays."""
+        """Add text to the query; a prompt that still matches stays, else the draft is shown."""
         self._query += text
         self._find(max(0, self._at), 1)
+        if self._has_failed:
+            self._at = -1
+            self._write(self.draft)
 
     def act(self, action: str) -> None:
         """Do the action `older`, `newer` or `erase`."""
