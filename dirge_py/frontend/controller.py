@@ -60,6 +60,8 @@ class ChatController:
         self._unsubscribe: Callable[[], object] | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self.is_asking = False
+        self.needs_setup = False
+        """No conversation could be opened, as no provider is set up."""
         self.pictures_in: Callable[[str], Mapping[str, bytes]] = lambda text: {}
         """Returns the pictures that a text refers to, by their names in it; front ends set it."""
         self._runs = 0

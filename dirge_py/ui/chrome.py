@@ -294,7 +294,7 @@ class ChromePresenter:
         shown = run_state.face(self._mood, beat) if settings.avatar != "none" else ""
         conversation = controller.conversation
         if conversation is None:
-            state = controller.state
+            state = "no model set up" if controller.needs_setup else controller.state
             return run_state.StatusModel(place="", model="", mode="", state=state, face=shown)
         return run_state.StatusModel(
             place=" · ".join(filter(None, (self.place, self._own_status))),

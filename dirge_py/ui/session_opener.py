@@ -175,6 +175,8 @@ class TuiSessionOpener:
         )
         if ending == "given up":
             self._feed.notify("Nothing was changed. Enter asks again, Ctrl+D leaves.")
+            self._controller.needs_setup = True
+            self._screen.hint("")  # Updates the status line.
         elif ending == "demo" and self.start.demo is not None:
             self.start = self.start.demo()
         return ending != "given up"

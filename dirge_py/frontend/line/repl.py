@@ -26,6 +26,7 @@ from dirge_py.frontend.session_opener import (
 from dirge_py.lib.lazy import late
 from dirge_py.lib.version import __version__
 from dirge_py.slash.base import Choice, FrontEnd, Tone, command
+from dirge_py.slash.permission import MODES
 from dirge_py.slash.registry import Registry, discover
 from dirge_py.types.errors import UsageError
 from dirge_py.types.events import AgentEnd, LoopEvent
@@ -106,6 +107,7 @@ class Repl(FrontEnd):
         self._start = start
         self._sessions = SessionOpener(self, self.controller, self.asker)
         self._show_thinking = False
+        self._shows_tips = True
         self.renderer = LineRenderer(writer, show_thinking=False)
         self._changed = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -256,6 +258,11 @@ class Repl(FrontEnd):
         facts = f"{_model_and_mode(conversation)}, in {conversation.cwd}"
         self.notify_user(f"dirge {__version__}: {facts}.")
         self.notify_user("/help lists the commands and keys. A line sent during a run steers it.")
+        if self._shows_tips and not self.source.is_script:
+            mode = conversation.settings.mode
+            self.notify_user(f"Mode {mode}: {MODES[mode]}; /mode changes it.")
+            self.notify_user("@ attaches a file. Ctrl+C interrupts a run. /undo reverses a prompt.")
+        self._shows_tips = False
 
     def use_extensions(self, conversation: Conversation) -> Sequence[str]:
         return self.commands.use_extensions(conversation.extensions.commands())

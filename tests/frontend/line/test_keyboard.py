@@ -34,6 +34,17 @@ async def test_line_sent_during_run_steers_it(project: ScriptedProject) -> None:
     assert "Steered in: look at CI first\n" in tty.output
 
 
+async def test_first_greeting_shows_tips_and_what_the_mode_means(project: ScriptedProject) -> None:
+    tty = LineDriver(project)
+    async with keyboard(tty) as keys:
+        await tty.tells("Mode standard: edits files in the workspace unasked, asks before")
+        await tty.tells("@ attaches a file. Ctrl+C interrupts a run.")
+        await keys.send("/new")
+        await tty.until(lambda: len(tty.opened) == 2)
+        await tty.until(lambda: tty.output.count("/help lists") == 2)
+    assert tty.output.count("@ attaches a file") == 1
+
+
 async def test_queue_command_sends_prompt_after_run(project: ScriptedProject) -> None:
     tty = long_command(project)
     project.model.will_say("Tested.")

@@ -59,8 +59,8 @@ def test_resume_with_all_lists_the_sessions_of_other_projects(project: Path) -> 
     terminal = Terminal(words, cwd=elsewhere, DIRGE_MODEL="s/m")
     terminal.read_until("Sessions of all projects:")
     terminal.read_until("  1: hello")
-    terminal.press("\r\x04")
-    assert terminal.finish() == 0
+    terminal.child.send_signal(signal.SIGTERM)
+    assert terminal.finish() == 128 + signal.SIGTERM
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])

@@ -15,7 +15,14 @@
   keep();
   // The printed address opened once more in this tab changes nothing but the fragment.
   addEventListener("hashchange", () => { if (keep()) location.reload(); });
+  // The terminal takes keys only with the focus, which no script of Textual gives to it.
+  function focusTerminal() {
+    document.querySelector(".xterm-helper-textarea")?.focus();
+  }
+
+  addEventListener("focus", focusTerminal);
   addEventListener("DOMContentLoaded", () => {
+    new MutationObserver(focusTerminal).observe(document.body, { attributeFilter: ["class"] });
     document.getElementById("again").addEventListener("click", () => location.reload());
     if (!token) document.body.classList.add("-no-token");
   });
