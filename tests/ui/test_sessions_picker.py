@@ -3,11 +3,11 @@
 import shutil
 from contextlib import chdir
 from pathlib import Path
+from tests.support.app_driver import AppDriver, running_app
+from tests.support.project import ScriptedProject
 
 import pytest
 
-from tests.support.app_driver import AppDriver, running_app
-from tests.support.project import ScriptedProject
 
 
 @pytest.fixture
@@ -37,6 +37,22 @@ async def test_key_line_names_keys_of_the_list_of_sessions(project: ScriptedProj
         await driver.send("/model")
         await driver.until(lambda: driver.app.picker.has_focus)
         assert "Ctrl+R" not in driver.screen
+
+
+async def test_session_whose_title_has_the_typed_words_is_listed_first(
+    project: ScriptedProject,
+) -> None:
+    async with running_app(project, size=(120, 40)) as driver:
+        for prompt in ("part 2", "part 3"):
+            await driver.send(prompt)
+            await driver.idle()
+            await driver.send("/new")
+            await driver.until(lambda: not driver.conversation.messages)
+        await driver.send("/sessions")
+        await driver.until(lambda: driver.app.picker.has_focus)
+        await driver.type("part 2")
+        await driver.until(lambda: "▸ part 2" in driver.screen)
+        assert "part 3" in driver.screen.rpartition("▸ part 2")[2]  # It has 2 messages.
 
 
 async def test_picker_renames_session_and_returns_to_the_list(project: ScriptedProject) -> None:

@@ -252,9 +252,11 @@ class Picker(ChoiceList, can_focus=True):
 
     def _narrow(self, typed: str) -> None:
         self._typed = typed
-        choices = list(self._all)
-        for word in typed.lower().split():
+        choices, words = list(self._all), typed.lower().split()
+        for word in words:
             choices = _with_word(word, choices)
+        # "fix 2" is about a name, not about "2 messages" in the details.
+        choices.sort(key=lambda choice: not all(word in choice.label.lower() for word in words))
         self.offer(choices, title=f"{self._question}  {typed}".rstrip())
         self._preview()
 
