@@ -238,7 +238,7 @@ def start_detached(arguments: Sequence[str], *, cwd: Path, ended: Callable[[int]
     threading.Thread(target=wait, name="detached", daemon=True).start()
 
 
-async def run_in_foreground(arguments: Sequence[str]) -> int:
+async def run_in_foreground(arguments: Sequence[str], *, cwd: str | None = None) -> int:
     """Run a program with dirge's own terminal and environment; return its exit code.
 
     Ctrl+C reaches dirge, too: the caller has to ignore it. Raises ProcessError if the program
@@ -246,7 +246,7 @@ async def run_in_foreground(arguments: Sequence[str]) -> int:
     """
     try:
         found = program_of_person(arguments[0])
-        program = await asyncio.create_subprocess_exec(found, *arguments[1:])
+        program = await asyncio.create_subprocess_exec(found, *arguments[1:], cwd=cwd)
     except OSError as error:
         text = f"{arguments[0]} cannot be started: {error.strerror}."
         raise ProcessError(text, hint="Set VISUAL or EDITOR to your editor.") from error

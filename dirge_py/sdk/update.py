@@ -7,7 +7,9 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from importlib import invalidate_caches
 from importlib.metadata import PackageNotFoundError, distribution
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
@@ -53,8 +55,19 @@ def find_installation(
         return Installation(kind="pipx", command=("pipx", "upgrade", _PACKAGE))
     if (prefix / "uv-receipt.toml").is_file():
         return Installation(kind="uv tool", command=("uv", "tool", "upgrade", _PACKAGE))
-    pip = (sys.executable, "-m", "pip", "install", "--upgrade", _PACKAGE)
+    pip: tuple[str, ...] = (sys.executable, "-m", "pip", "install", "--upgrade", _PACKAGE)
+    if find_spec("pip") is None:  # as in an environment that uv made
+        pip = ("uv", "pip", "install", "--python", sys.executable, "--upgrade", _PACKAGE)
     return Installation(kind="pip", command=pip)
+
+
+def installed_version() -> str:
+    """Return the version that is installed now, also after an update; "" if it is unknown."""
+    invalidate_caches()
+    try:
+        return distribution(_PACKAGE).version
+    except PackageNotFoundError:
+        return ""
 
 
 def _is_editable() -> bool:
@@ -97,28 +110,34 @@ def update_notices(
     """
     if not config.update.check:
         return ()
-    how = installation or find_installation()
-    if how.kind == "clone":
-        return ()
     file = state_dir(config.origin.environment) / _FILE
-    known = _read(file)
-    if now_s() - _number(known.get("asked")) > _DAY_S:
-        ask = threading.Thread(
-            target=_ask, args=(file, config.update.index_url, newest, now_s), daemon=True
-        )
-        ask.start()
-    release = str(known.get("newest") or "")
-    if not is_newer(release) or now_s() - _number(known.get("noticed")) < _DAY_S:
+    known, now = _read(file), now_s()
+    release = str(known.get("newest") or "").strip()
+    is_due = not _is_recent(known.get("asked"), now)
+    is_news = is_newer(release) and not _is_recent(known.get("noticed"), now)
+    if not (is_due or is_news) or (installation or find_installation()).kind == "clone":
         return ()
-    _write(file, {**known, "noticed": now_s()})
+    stamps = {name: now for name, does in (("asked", is_due), ("noticed", is_news)) if does}
+    # Before the request: a start that ends during it must not be followed by a second one.
+    if not _write(file, {**known, **stamps}):
+        return ()
+    if is_due:
+        ask = threading.Thread(target=_ask, args=(file, config.update.index_url, newest))
+        ask.daemon = True
+        ask.start()
+    if not is_news:
+        return ()
     return (f"dirge {release} is available (this is {__version__}): `dirge update`.",)
 
 
-def _ask(file: Path, url: str, newest: Newest, now_s: Callable[[], float]) -> None:
-    found: dict[str, Any] = {"asked": now_s()}
-    with suppress(DirgeError):
-        found["newest"] = newest(url)
-    _write(file, {**_read(file), **found})
+def _is_recent(at: Any, now: float) -> bool:
+    """Whether the time `at` was within the last day; a time that is still to come isn't."""
+    return isinstance(at, int | float) and 0 <= now - at < _DAY_S
+
+
+def _ask(file: Path, url: str, newest: Newest) -> None:
+    with suppress(Exception):  # offline, or no index: the next day's start asks again
+        _write(file, {**_read(file), "newest": newest(url)})
 
 
 def _read(file: Path) -> Mapping[str, Any]:
@@ -129,11 +148,11 @@ def _read(file: Path) -> Mapping[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _write(file: Path, value: Mapping[str, Any]) -> None:
-    with suppress(OSError, DirgeError):
+def _write(file: Path, value: Mapping[str, Any]) -> bool:
+    """Store the value; returns whether that was possible."""
+    try:
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         atomic_write(file, json.dumps(value).encode(), mode=0o600)
-
-
-def _number(value: Any) -> float:
-    return float(value) if isinstance(value, int | float) else 0.0
+    except (OSError, DirgeError):
+        return False
+    return True
