@@ -2,13 +2,13 @@
 
 import re
 from argparse import SUPPRESS
-
-import pytest
-
 from dirge_py import __version__
 from dirge_py.cli.arguments import build_parser
 from tests.support.fake_service import ModelReply
 from tests.support.product import Product
+
+import pytest
+
 
 BUILT = set(
     """
@@ -217,6 +217,7 @@ def test_model_can_carry_thinking_level(product: Product, level: str) -> None:
         (("confg", "check"), "config check"),
         (("config", "chek"), "config check"),
         (("sesions", "list"), "sessions list"),
+        (("stat",), "stats"),
         (("doctr",), "doctor"),
     ],
 )
@@ -230,7 +231,14 @@ def test_mistyped_subcommand_is_no_prompt(
 
 
 @pytest.mark.parametrize(
-    "typed", ["confg the proxy please", "sessions slow down my app", "who knows", "serves nobody"]
+    "typed",
+    [
+        "confg the proxy please",
+        "sessions slow down my app",
+        "who knows",
+        "who read it",
+        "serves nobody",
+    ],
 )
 def test_sentence_that_begins_like_a_subcommand_is_a_prompt(product: Product, typed: str) -> None:
     assert "the terminal UI needs a terminal" in product.run(*typed.split()).stderr
