@@ -2,6 +2,7 @@
 
 import asyncio
 import getpass
+import shutil
 import signal
 import sys
 from collections.abc import Sequence
@@ -15,6 +16,7 @@ from dirge_py.config.load import load
 from dirge_py.config.paths import config_file
 from dirge_py.context.tokens import estimate_text
 from dirge_py.frontend.print.streams import handled_signals
+from dirge_py.frontend.setup_wizard import looks_like_key, set_up
 from dirge_py.lib.text import visible
 from dirge_py.permission.project_trust import SETTINGS, inspect_project
 from dirge_py.providers.discovery import with_local_servers
@@ -42,7 +44,6 @@ def config_command(rest: list[str]) -> int:
 
 def _ask_for_provider(path: Path | None) -> int:
     """The questions of the set-up, as plain lines; returns the exit code."""
-    from dirge_py.frontend.setup_wizard import set_up
     from dirge_py.providers.setup import ProviderSetup
 
     file = path or config_file()
@@ -64,6 +65,8 @@ def _ask_for_provider(path: Path | None) -> int:
         template = "`dirge config init --template` writes a file with comments."
         write_line(f"Nothing was changed. {template}")
         return 1
+    else:
+        write_line("Now run `dirge` in the folder of your project.")
     return 0
 
 
@@ -111,6 +114,9 @@ class ConsolePrompter:
                 return None
             if not answer or (answer.isdecimal() and 0 < int(answer) <= len(numbered)):
                 return choices[int(answer or number) - 1].id
+            if looks_like_key(answer):
+                write_line("This looks like an API key, which is not asked for here.")
+                continue
             words = answer.lower().split()
             shown = [
                 (n, choice)
@@ -137,7 +143,13 @@ class ConsolePrompter:
 
 def _typed(prompt: str) -> str | None:
     try:
-        return input(prompt).strip()
+        typed = input(prompt).strip()
     except EOFError:
         write_line("\n")
         return None
+    if looks_like_key(typed):
+        # The terminal has shown it. Its lines are cleared, as others may see the screen.
+        width = shutil.get_terminal_size().columns
+        lines = -(-(len(prompt) + len(typed)) // width)
+        sys.stdout.write("\x1b[A\x1b[2K" * max(1, lines) + f"{prompt}\n")
+    return typed

@@ -1,5 +1,6 @@
 """Changes the settings file and keeps its comments. Import it lazily: tomlkit is slow."""
 
+import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,10 +16,17 @@ from dirge_py.config.schema import Config
 from dirge_py.config.sources import ProviderDraft
 from dirge_py.files.atomic import atomic_write
 from dirge_py.lib.file_lock import hold_lock
-from dirge_py.types.errors import ConfigError
+from dirge_py.types.errors import ConfigError, FileError
 
 _LOCK_S = 60.0
 _ACCESS_KEYS = ("api_key", "api_key_env", "api_key_file", "base_url", "allow_insecure", "headers")
+
+
+def is_writable(file: Path | None = None) -> bool:
+    """Whether the settings file could be written now, as far as its folder tells."""
+    folder = (file or config_file()).absolute().parent
+    existing = next((each for each in (folder, *folder.parents) if each.exists()), folder)
+    return existing.is_dir() and os.access(existing, os.W_OK | os.X_OK)
 
 
 def save_provider(draft: ProviderDraft, file: Path | None = None) -> Path:
@@ -98,8 +106,21 @@ def save_theme(name: str, *, file: Path) -> None:
 
 
 def edit_config(file: Path, change: Callable[[tomlkit.TOMLDocument], Any]) -> None:
-    """Apply `change` to the file under its lock; keep the old version as `config.toml.bak`."""
-    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    """Apply `change` to the file under its lock; keep the old version as `config.toml.bak`.
+
+    Raises FileError, ConfigError.
+    """
+    try:
+        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _edit_locked(file, change)
+    except OSError as error:
+        raise FileError(
+            f"{file} can't be written: {error.strerror or error}.",
+            hint=f"Make {file.parent} writable, or set DIRGE_CONFIG_DIR to another folder.",
+        ) from error
+
+
+def _edit_locked(file: Path, change: Callable[[tomlkit.TOMLDocument], Any]) -> None:
     with hold_lock(file.with_name(f".{file.name}.lock"), _LOCK_S):
         old = read_text(file, may_be_absent=True)
         parse(old or "", file)  # its errors have better messages than tomlkit's

@@ -31,6 +31,19 @@ _DEMO_AT = 4
 """The services that are listed before the demo."""
 _REQUEST_PATHS = re.compile(r"/(chat/completions|responses|models|completions)?/*$")
 _KEY_STARTS = ("sk-", "gsk_", "xai-", "AIza")
+_OWNER_OF_KEY = {
+    "sk-ant-": ("anthropic", "Anthropic"),
+    "sk-or-": ("openrouter", "OpenRouter"),
+    "sk-proj-": ("openai-responses", "OpenAI"),
+    "gsk_": ("groq", "Groq"),
+    "xai-": ("xai", "xAI"),
+    "AIza": ("gemini", "Google Gemini"),
+}
+"""Type and name of the service whose keys begin like this; a key is never sent to another one."""
+_ASSIGNMENT = re.compile(r"^(?:export\s+)?[A-Z][A-Z0-9_]*\s*=\s*(?=\S)")
+_QUOTED = re.compile(r"""^(["'`])(.*)\1$""")
+_BARE_KEY = re.compile(r"(?=.*[0-9])(?=.*[A-Za-z])[A-Za-z0-9]{24,}")
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _KEY_AT_END = re.compile(rf"(?:{'|'.join(_KEY_STARTS)})[\w-]{{16,}}$")
 _NAME = re.compile(r"[A-Za-z0-9_-]+")
 
@@ -59,6 +72,8 @@ async def set_up(
     """Ask until a provider works and is stored, or the user cancels. Raises DirgeError."""
     if why:
         notify(why, tone="warning")
+    if problem := service.storage_problem():
+        notify(problem, tone="error")
     return await _SetupWizard(prompter, notify, service).run(has_demo=has_demo)
 
 
@@ -82,11 +97,27 @@ class _SetupWizard:
             draft = await self._working_draft(offer)
             if draft is not None and offer.is_own:
                 draft = await self._with_name(draft)
-            if draft is not None:
-                if self._service.replaces(draft):
-                    self._notify(f"This replaces the provider {draft.alias} in the settings.")
-                self._notify(f"Stored in {self._service.save(draft)}.", tone="good")
+            if draft is not None and self._is_saved(draft):
                 return "stored"
+
+    def _is_saved(self, draft: ProviderDraft) -> bool:
+        """Store the draft; return False after an error, which is shown."""
+        try:
+            if self._service.replaces(draft):
+                self._notify(f"This replaces the provider {draft.alias} in the settings.")
+            self._notify(f"Stored in {self._service.save(draft)}.", tone="good")
+        except DirgeError as error:
+            self._notify(f"{error.message}\n{error.hint}".strip(), tone="error")
+            return False
+        return True
+
+    async def _ask_open_line(self, title: str, value: str = "") -> str | None:
+        """A line that is shown, without blanks around it; asks again if it is a key."""
+        while (typed := await self._prompter.ask_line(title, value=value)) is not None:
+            if not looks_like_key(typed):
+                return typed.strip()
+            self._notify("This looks like an API key, which is not asked for here.", tone="error")
+        return None
 
     async def _working_draft(self, offer: ProviderChoice) -> ProviderDraft | None:
         """A provider that passed a test request, or that the user keeps anyway."""
@@ -179,9 +210,16 @@ class _SetupWizard:
                 key = await self._typed_key("Key (it is not shown)", offer, draft)
                 return replace(draft, key=key) if key else None
             if chosen == _NAME_IT:
-                typed = await self._prompter.ask_line("Variable") or ""
-                chosen = typed.strip().removeprefix("$")
+                chosen = await self._variable()
             return replace(draft, key_env=chosen) if chosen else None
+
+    async def _variable(self) -> str:
+        """The name of an environment variable; "" if the user cancels."""
+        while typed := (await self._ask_open_line("Variable") or "").removeprefix("$"):
+            if _VARIABLE.fullmatch(typed):
+                return typed
+            self._notify("Enter the name of a variable, such as CORP_API_KEY.", tone="error")
+        return ""
 
     async def _way_to_key(self, offer: ProviderChoice, draft: ProviderDraft) -> str | None:
         ways = {n: (f"${n}", "is set" if os.environ.get(n) else "not set") for n in offer.key_env}
@@ -203,8 +241,10 @@ class _SetupWizard:
         """The key, asked for until its form is right; "" for none, None if the user cancels."""
         is_at_home = not offer.is_own and draft.base_url == offer.base_url
         while (typed := await self._prompter.ask_line(title, hidden=True)) is not None:
-            key = typed.strip()
+            key = tidy_key(typed)
             problem = key_problem(key, _SHORTEST_KEY if is_at_home else 1) if key else ""
+            if not problem and is_at_home and (owner := _owner_of(key)) and owner[0] != offer.type:
+                problem = f"This is a key of {owner[1]}, not of {offer.label}. It was not sent."
             if not problem:
                 return key
             self._notify(problem, tone="error")
@@ -238,14 +278,13 @@ class _SetupWizard:
             chosen = await self._prompter.pick(title, choices, usual)
             if chosen != _TYPE_IT:
                 return chosen
-        typed = await self._prompter.ask_line("Model id", value=offer.model)
-        return typed.strip() if typed else None
+        return await self._ask_open_line("Model id", offer.model)
 
     async def _with_name(self, draft: ProviderDraft) -> ProviderDraft | None:
         title = f"A name for it, as in NAME/{draft.model}"
-        while (name := await self._prompter.ask_line(title, value=draft.alias)) is not None:
-            if _NAME.fullmatch(name.strip()):
-                return replace(draft, alias=name.strip())
+        while (name := await self._ask_open_line(title, draft.alias)) is not None:
+            if _NAME.fullmatch(name):
+                return replace(draft, alias=name)
             self._notify("A name consists of letters, digits, `-` and `_`.", tone="error")
         return None
 
@@ -304,6 +343,26 @@ def _holds_key(address: str) -> bool:
     is_bare = typed.startswith(_KEY_STARTS) and "/" not in typed
     host = re.sub(r"^.*?://", "", typed).partition("/")[0].partition(":")[0]
     return is_bare or bool(_KEY_AT_END.search(typed)) or is_key_in_host(host)
+
+
+def looks_like_key(typed: str) -> bool:
+    """Whether a text is probably an API key, also in quotes or with the name of its variable."""
+    key = tidy_key(typed)
+    if " " in key or len(key) < _SHORTEST_KEY:
+        return False
+    return key.startswith(_KEY_STARTS) or bool(_BARE_KEY.fullmatch(key))
+
+
+def tidy_key(typed: str) -> str:
+    """A pasted key without `export NAME=`, `Bearer` and quotes."""
+    key = _ASSIGNMENT.sub("", typed.strip()).rstrip(",;")
+    if quoted := _QUOTED.match(key):
+        key = quoted[2]
+    return key.strip().removeprefix("Bearer ").strip()
+
+
+def _owner_of(key: str) -> tuple[str, str] | None:
+    return next((each for start, each in _OWNER_OF_KEY.items() if key.startswith(start)), None)
 
 
 def key_problem(key: str, shortest: int) -> str:

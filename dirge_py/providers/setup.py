@@ -6,7 +6,8 @@ from contextlib import aclosing
 from dataclasses import replace
 from pathlib import Path
 
-from dirge_py.config.edit import has_provider, save_provider
+from dirge_py.config.edit import has_provider, is_writable, save_provider
+from dirge_py.config.paths import config_file
 from dirge_py.config.services import (
     SERVICE_OF,
     SERVICES,
@@ -77,6 +78,16 @@ class ProviderSetup:
                 if isinstance(event, StreamDone):
                     return f"{draft.model} answered."
         return f"{draft.model} answered nothing, but the service accepted the request."
+
+    def storage_problem(self) -> str:
+        """Why nothing can be stored in the settings file, as text; "" if it can."""
+        if is_writable(self._file):
+            return ""
+        folder = (self._file or config_file()).parent
+        return (
+            f"dirge can't store a provider: the folder {folder} is not writable. Make it writable, "
+            "or set DIRGE_CONFIG_DIR to another folder. Or export a key, such as OPENAI_API_KEY."
+        )
 
     def replaces(self, draft: ProviderDraft) -> bool:
         """Whether the settings have a provider of that name. Raises ConfigError."""

@@ -40,6 +40,7 @@ def test_enter_selects_detected_provider_and_number_selects_model(tmp_path: Path
         answer(terminal, "narrow [1]: ", "")
         answer(terminal, "narrow [1]: ", "2")
         terminal.read_until("gemma3 answered.")
+        terminal.read_until("Now run `dirge` in the folder of your project.")
         assert terminal.finish() == 0
         assert service.requests[-1].json["model"] == "gemma3"
     written = (tmp_path / "config" / "config.toml").read_text()
@@ -70,6 +71,18 @@ def test_typed_words_filter_choices_and_key_is_not_echoed(tmp_path: Path) -> Non
     written = (folder / "config.toml").read_text()
     assert written.startswith("# mine\n") and "[providers.groq]" in written
     assert (folder / "keys" / "groq").read_text() == "sk-typed\n"
+
+
+def test_key_typed_as_choice_is_refused_and_erased_from_the_screen(tmp_path: Path) -> None:
+    key = "sk-ant-api03-abcDEF1234567890"
+    terminal = start_config_init(tmp_path)
+    answer(terminal, "narrow [1]: ", key)
+    terminal.read_until("This looks like an API key")
+    shown = terminal.output.decode().rpartition(key)[2]
+    assert "\x1b[A\x1b[2K" in shown
+    terminal.press("\x04")
+    assert terminal.finish() == 1
+    assert terminal.output.count(key.encode()) == 1
 
 
 @pytest.mark.parametrize("mark", ["narrow [1]: ", "other ways): "])

@@ -9,7 +9,7 @@ from dirge_py.config.load import load
 from dirge_py.config.models import main_model
 from dirge_py.config.project import read_project_config
 from dirge_py.config.sources import Overrides, ProviderDraft
-from dirge_py.types.errors import ConfigError
+from dirge_py.types.errors import ConfigError, FileError
 
 
 @pytest.fixture
@@ -190,6 +190,14 @@ def test_edit_config_does_not_write_invalid_change(file):
     with pytest.raises(ConfigError):
         edit_config(file, lambda document: document.update({"nonsense": 1}))
     assert file.read_text() == "[ui]\n"
+
+
+def test_unwritable_settings_are_an_error_that_names_the_way_out(tmp_path):
+    blocker = tmp_path / "blocker"
+    blocker.write_text("")
+    with pytest.raises(FileError, match="config.toml can't be written: .*") as caught:
+        save_provider(ProviderDraft(type="ollama", alias="ollama"), blocker / "config.toml")
+    assert "DIRGE_CONFIG_DIR" in caught.value.hint
 
 
 def test_provider_alias_with_path_is_rejected(file):

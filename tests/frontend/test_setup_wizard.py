@@ -6,7 +6,14 @@ from pathlib import Path
 import pytest
 
 from dirge_py.config.load import load
-from dirge_py.frontend.setup_wizard import Ending, set_up, tidy_url, usual_name
+from dirge_py.frontend.setup_wizard import (
+    Ending,
+    looks_like_key,
+    set_up,
+    tidy_key,
+    tidy_url,
+    usual_name,
+)
 from dirge_py.providers.setup import ProviderSetup
 from dirge_py.slash.base import Choice, Tone
 from tests.support.fake_service import FakeService, ModelReply, RawReply
@@ -14,6 +21,7 @@ from tests.support.fake_service import FakeService, ModelReply, RawReply
 LISTED = RawReply(body='{"data": [{"id": "a"}, {"id": "b"}]}')
 REFUSED = RawReply(status=401, body='{"error": {"message": "no such key"}}')
 LEAVE = None
+KEY = "sk-ant-api03-abcDEF1234567890_abc-DEF"
 
 
 class Answers:
@@ -156,7 +164,7 @@ async def test_known_service_asks_only_for_its_key(file: Path) -> None:
     user = Answers(
         ("Choose a provider", "Mistral"),
         ("API key of Mistral", "https://console.mistral.ai/keys"),
-        ("API key of Mistral", "MISTRAL_API_KEY=abc"),
+        ("API key of Mistral", "$MISTRAL_API_KEY"),
         ("API key of Mistral", "two words of some length"),
         ("API key of Mistral", "short"),
         ("API key of Mistral", LEAVE),
@@ -194,6 +202,85 @@ async def test_key_in_address_is_refused_and_not_shown(file: Path, typed: str) -
     assert await user.set_up(file) == "given up"
     assert user.shown[-1] == "This holds an API key. Enter only the address here."
     assert list(file.parent.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "typed",
+    [
+        f" {KEY}\n",
+        f'"{KEY}"',
+        f"'{KEY}',",
+        f"export OPENAI_API_KEY={KEY}",
+        f'ANTHROPIC_API_KEY = "{KEY}";',
+        f"Bearer {KEY}",
+    ],
+)
+def test_pasted_key_loses_variable_quotes_and_blanks(typed: str) -> None:
+    assert tidy_key(typed) == KEY
+    assert looks_like_key(typed)
+
+
+@pytest.mark.parametrize(
+    "typed",
+    ["claude-sonnet-5", "ft:gpt-4o:corp::AbCd1234AbCd", "CORP_API_KEY", "work", "sk-short", "own"],
+)
+def test_models_variables_and_names_do_not_look_like_keys(typed: str) -> None:
+    assert not looks_like_key(typed)
+
+
+@pytest.mark.parametrize("key", [KEY, "A1b2C3d4E5f6G7h8I9j0K1l2M3n4O5p6"])
+async def test_key_as_variable_model_or_name_is_refused_and_not_shown_or_stored(
+    file: Path, monkeypatch: pytest.MonkeyPatch, key: str
+) -> None:
+    monkeypatch.setenv("CORP_KEY", "sk-corp")
+    with FakeService([RawReply(status=404), ModelReply(text="ok")]) as service:
+        user = Answers(
+            OWN,
+            ("Base URL", service.openai_url),
+            ("Where is the key", "another variable"),
+            ("Variable", key),
+            ("Variable", "no variable"),
+            ("Variable", "CORP_KEY"),
+            ("Model id", f"export X={key}"),
+            ("Model id", "m"),
+            ("A name for it", key),
+            ("A name for it", "corp"),
+        )
+        assert await user.set_up(file) == "stored"
+        assert not any(key.encode() in seen.body for seen in service.requests)
+    assert user.shown.count("This looks like an API key, which is not asked for here.") == 3
+    assert "Enter the name of a variable, such as CORP_API_KEY." in user.shown
+    assert key not in "".join(user.shown) + file.read_text()
+
+
+async def test_key_of_another_service_is_refused_before_any_request(file: Path) -> None:
+    user = Answers(
+        ("Choose a provider", "Mistral"),
+        ("API key of Mistral", KEY),
+        ("API key of Mistral", LEAVE),
+        DONE,
+    )
+    assert await user.set_up(file) == "given up"
+    assert user.shown[1:] == ["This is a key of Anthropic, not of Mistral. It was not sent."]
+
+
+async def test_unwritable_folder_is_reported_before_the_questions_and_when_storing(
+    file: Path,
+) -> None:
+    file.write_text("")
+    inside = file / "config.toml"
+    with FakeService([LISTED, ModelReply(text="ok")]) as service:
+        user = Answers(
+            OWN,
+            ("Base URL", service.openai_url),
+            ("Where is the key", "needs none"),
+            ("Choose a model", ""),
+            ("A name for it", ""),
+            DONE,
+        )
+        assert await user.set_up(inside) == "given up"
+    assert f"the folder {file} is not writable" in user.shown[1]
+    assert user.shown[-1].startswith(f"{inside}: Not a directory.")
 
 
 async def test_best_known_services_come_first_and_own_server_last(file: Path) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 from tests.support.app_driver import AppDriver, WAITING_COMMAND, running_app
 from tests.support.fake_service import FakeService, ModelReply, RawReply
 from tests.support.project import ScriptedProject
+from textual.events import Paste
 from textual.widgets import Input
 
 import pytest
@@ -536,6 +537,41 @@ async def test_cancelled_setup_opens_again_on_enter(project: ScriptedProject):
         await driver.until(lambda: driver.app.picker.has_focus)
         await driver.pilot.press("escape")
         await driver.until(lambda: driver.app.composer.text == "hello")
+
+
+@pytest.mark.usefixtures("alone")
+async def test_key_pasted_into_the_input_before_setup_is_neither_sent_nor_kept(
+    project: ScriptedProject,
+):
+    key = "sk-ant-api03-abcDEF1234567890"
+    refusals = [NoProvider("no provider is configured."), NoProvider("none.")]
+    async with running_app(project, opens=False, setup=ProviderSetup, refusals=refusals) as driver:
+        await driver.until(lambda: driver.app.picker.has_focus)
+        await driver.pilot.press("escape")
+        await driver.until(lambda: driver.app.composer.has_focus)
+        await driver.paste(key)
+        await driver.pilot.press("enter")
+        await driver.until(lambda: driver.app.picker.has_focus)
+        assert "That looked like an API key. It was not sent." in driver.text
+        await driver.pilot.press("escape")
+        await driver.until(lambda: driver.app.composer.has_focus)
+        await driver.pilot.press("up")
+        assert key not in driver.screen + driver.text
+
+
+@pytest.mark.usefixtures("alone")
+async def test_key_pasted_with_line_breaks_into_its_question_is_taken(project: ScriptedProject):
+    refusals = [NoProvider("none.")]
+    async with running_app(project, opens=False, setup=ProviderSetup, refusals=refusals) as driver:
+        await driver.until(lambda: driver.app.picker.has_focus)
+        await driver.pilot.press("enter")
+        await driver.until(lambda: "API key of Anthropic" in driver.screen)
+        field = driver.app.line_question.query_one(Input)
+        field.post_message(Paste("\n sk-proj-abcDEF1234567890\n"))
+        await driver.until(lambda: field.value == "sk-proj-abcDEF1234567890")
+        await driver.pilot.press("enter")
+        await driver.until(lambda: "This is a key of OpenAI, not of Anthropic." in driver.text)
+        assert "sk-proj" not in driver.screen
 
 
 async def test_missing_provider_without_setup_ends_program_with_error(

@@ -279,6 +279,14 @@ def _with_word(word: str, choices: Sequence[Choice]) -> list[Choice]:
     return [choice for _, choice in sorted(fitting, key=lambda row: row[0])]
 
 
+class _LineInput(Input):
+    """An input that takes the first line of a paste that isn't blank."""
+
+    def _on_paste(self, event: events.Paste) -> None:
+        # Textual calls the method of the base class next, which takes the first line.
+        event.text = event.text.strip()
+
+
 class LineQuestion(Vertical):
     """A question above the input whose answer is a line of text."""
 
@@ -295,7 +303,7 @@ class LineQuestion(Vertical):
         self._title = ""
         self._title_line = ScrollingLines(self._paint, styles)
         self._key_line = ScrollingLines(self._paint_keys, styles)
-        self._input = Input(select_on_focus=False)
+        self._input = _LineInput(select_on_focus=False)
         self._input.cursor_blink = False
         self._answer: asyncio.Future[str | None] | None = None
 

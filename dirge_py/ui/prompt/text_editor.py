@@ -1,15 +1,15 @@
 """A text area with whole placeholders, a kill ring and undo by words; the earlier prompts."""
 
 from collections.abc import Iterable, Sequence
-from typing import Any
-
+from dirge_py.ui.prompt.placeholders import Pastes
 from textual import events
 from textual.document._document import EditResult, Location, Selection
 from textual.document._edit import Edit
 from textual.document._history import EditHistory
 from textual.widgets import TextArea
+from typing import Any
 
-from dirge_py.ui.prompt.placeholders import Pastes
+
 
 _MOST_PROMPTS = 500
 
@@ -32,6 +32,11 @@ class InputHistory:
         if prompt.strip() and self.prompts[-1:] != [prompt]:
             self.prompts.append(prompt)
             del self.prompts[:-_MOST_PROMPTS]
+
+    def forget(self, prompt: str) -> None:
+        """Remove a prompt."""
+        self._at = None
+        self.prompts = [each for each in self.prompts if each != prompt]
 
     def load(self, stored: Iterable[str], own: Iterable[str]) -> None:
         """Load the prompts of another conversation: stored ones first, its own last."""
