@@ -58,7 +58,11 @@ def _ask_for_provider(path: Path | None) -> int:
     # `asyncio.run` replaces only Python's own handler, and would then wait for the input.
     with handled_signals(interrupt, signal.SIGINT):
         setup = set_up(ConsolePrompter(), write_line, ProviderSetup(file), why, has_demo=True)
-        ending = asyncio.run(setup)
+        try:
+            ending = asyncio.run(setup)
+        except KeyboardInterrupt:
+            write_line("\nNothing was changed.")
+            raise
     if ending == "demo":
         write_line("Type: dirge demo")
     elif ending == "given up":
@@ -115,7 +119,7 @@ class ConsolePrompter:
             if not answer or (answer.isdecimal() and 0 < int(answer) <= len(numbered)):
                 return choices[int(answer or number) - 1].id
             if looks_like_key(answer):
-                write_line("This looks like an API key, which is not asked for here.")
+                write_line("This looks like an API key. dirge asks for it in a later question.")
                 continue
             words = answer.lower().split()
             shown = [

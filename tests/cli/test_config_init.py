@@ -92,6 +92,7 @@ def test_ctrl_c_exits_and_writes_nothing(tmp_path: Path, mark: str) -> None:
         answer(terminal, "narrow [1]: ", "groq")
     terminal.read_until(mark)
     assert terminal.interrupt() == 128 + signal.SIGINT
+    assert b"Nothing was changed." in terminal.output
     assert not (tmp_path / "config").exists()
 
 
