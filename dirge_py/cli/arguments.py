@@ -3,14 +3,14 @@
 import argparse
 import re
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Any, NoReturn
-
 from dirge_py.lib.lazy import late
 from dirge_py.lib.nearest import nearest
 from dirge_py.lib.version import __version__
 from dirge_py.types.errors import UsageError
 from dirge_py.types.modes import CLAUDE_MODES, MODES, mode_named
+from pathlib import Path
+from typing import Any, NoReturn
+
 
 _recording = late("dirge_py.providers.recording", "HttpRecording")
 SANDBOX_MODES = ("off", "preferred", "required", "bwrap")
@@ -25,20 +25,20 @@ _WITHOUT_CHOICE |= dict.fromkeys(
 )
 """The flags of `dirge -p` that subcommands which continue a session do not have."""
 CONFIG_VERBS = {
-    "init": "set up a provider: a few questions, and a test request",
-    "check": "what is wrong with the settings, and what could be used",
-    "show": "every setting in force and where it comes from",
-    "path": "where the settings are",
-    "prompt": "the system prompt that would be sent, with tokens per section",
+    "init": "set up a provider: a few questions and a test request",
+    "check": "check the settings, and list the providers",
+    "show": "show every setting in effect and where it comes from",
+    "path": "print where the settings are",
+    "prompt": "print the system prompt, with tokens per section",
 }
 SESSIONS_VERBS = {
-    "list": "the sessions of this project, the last used first (also plain `dirge sessions`)",
-    "show": "one session: its facts, prompts and branches",
-    "search": "find words in messages",
-    "export": "one session as Markdown, HTML or JSON",
+    "list": "list the sessions of this project, newest first (the default)",
+    "show": "show one session: its details, prompts and branches",
+    "search": "search messages for words",
+    "export": "print one session as Markdown, HTML or JSON",
     "repair": "find and repair damage, and rebuild the index",
-    "delete": "move sessions to the trash, for 7 days",
-    "import": "import sessions of Claude Code or Codex",
+    "delete": "move sessions to the trash, where they stay for 7 days",
+    "import": "import sessions from Claude Code or Codex",
 }
 
 
@@ -65,29 +65,30 @@ def build_parser() -> Parser:
     parser = Parser(
         prog="dirge",
         usage="dirge [options] [prompt…]",
-        description="A terminal coding agent: steer it while it works, or call it with -p.",
+        description="A coding agent for the terminal: steer it while it works, script it with -p.",
         epilog=Path(__file__).with_name("help.txt").read_text(encoding="utf-8").rstrip(),
         formatter_class=argparse.RawDescriptionHelpFormatter,
         add_help=False,
     )
-    parser.add_argument("prompt", nargs="*", help="the (first) prompt")
-    plan_help = "explore, plan, implement and review it: /plan"
+    parser.add_argument("prompt", nargs="*", help="the first prompt")
+    plan_help = "explore, plan, implement and review it, like /plan"
     parser.add_argument("--plan", action="store_true", help=plan_help)
-    headless = parser.add_argument_group("headless")
+    headless = parser.add_argument_group("print mode")
     add = headless.add_argument
-    add("-p", "--print", action="store_true", help="one run, print the answer, exit")
-    input_help = "with -p: stream-json reads user messages as lines; one during a run steers it"
+    add("-p", "--print", action="store_true", help="do one run, print the answer, exit")
+    input_help = "with -p: stream-json reads one user message per line; during a run it steers"
     add("--input-format", choices=("text", "stream-json"), help=input_help)
     _output_flags(headless)
     add = parser.add_argument_group("sessions").add_argument
-    add("-c", "--continue", action="store_true", dest="continue_", help="the newest session here")
-    resume_help = "pick a session, or resume this one (an id or its beginning)"
+    continue_help = "continue the newest session of this project"
+    add("-c", "--continue", action="store_true", dest="continue_", help=continue_help)
+    resume_help = "pick a session, or resume the one with this id or prefix"
     add("-r", "--resume", nargs="?", const="", metavar="ID", help=resume_help)
     all_help = "with -r: pick from the sessions of all projects"
     add("--all", action="store_true", dest="all_projects", help=all_help)
     add("--session", metavar="ID", type=_session_id, help="open this session, or create it")
-    add("--fork-session", action="store_true", help="branch off into a new session")
-    add("--no-session", action="store_true", help="store nothing")
+    add("--fork-session", action="store_true", help="continue in a copy, as a new session")
+    add("--no-session", action="store_true", help="don't store the session")
     _shared_flags(parser)
     add, hide = parser.add_argument, argparse.SUPPRESS
     add("--session-id", dest="session", type=_session_id, help=hide)
@@ -103,7 +104,7 @@ def build_turn_parser() -> Parser:
     parser = Parser(
         prog="dirge turn",
         usage="dirge turn --session ID [options] [prompt…]",
-        description="Take one turn of a session and exit: for queues, cron and CI. "
+        description="Run one turn of a session and exit: for queues, cron and CI. "
         "Without a prompt the session continues where it is.",
         epilog="Exit codes: 0 done, 10 call it again, 11 awaiting confirmation; else as dirge -p.",
         add_help=False,
@@ -111,7 +112,7 @@ def build_turn_parser() -> Parser:
     parser.add_argument("prompt", nargs="*", help="the prompt; also from stdin, as with -p")
     add = parser.add_argument_group("session").add_argument
     add("--session", metavar="ID", type=_session_id, required=True, help="open it, or create it")
-    add("--input", metavar="TEXT", help="the prompt; stdin is not read then")
+    add("--input", metavar="TEXT", help="the prompt; dirge then doesn't read stdin")
     _output_flags(parser.add_argument_group("output"))
     _shared_flags(parser)
     parser.set_defaults(**_WITHOUT_CHOICE, file=[])
@@ -134,11 +135,13 @@ def build_resume_parser() -> Parser:
     add = parser.add_argument_group("decision").add_argument
     add("--confirm", action="store_true", help="run the call")
     add("--reject", metavar="TEXT", help="don't run it; the model gets TEXT")
-    add("--tool-call-id", metavar="ID", help="refuse unless this call waits")
+    add("--tool-call-id", metavar="ID", help="fail unless this call is the one that waits")
     add = parser.add_argument_group("a run that was cut off").add_argument
     session_help = "continue its last run"
     add("--session", metavar="ID", type=_session_id, dest="carries_on", help=session_help)
-    choice_help = "calls that may have done their work: inspect (default), they are done, run again"
+    choice_help = (
+        "calls that may have run already: inspect them (default), treat them as done, or run again"
+    )
     add("--interrupted", choices=CHOICES, help=choice_help)
     _output_flags(parser.add_argument_group("output"))
     _shared_flags(parser)
@@ -149,8 +152,10 @@ def build_resume_parser() -> Parser:
 def build_demo_parser() -> Parser:
     """The flags of `dirge demo`."""
     parser = Parser(prog="dirge demo", description="Watch dirge work, without a provider.")
-    parser.add_argument("-p", "--print", action="store_true", help="without the screen")
-    parser.add_argument("--plan", action="store_true", help="a request in four phases")
+    parser.add_argument(
+        "-p", "--print", action="store_true", help="plain output, without the terminal UI"
+    )
+    parser.add_argument("--plan", action="store_true", help="a bigger request, with /plan")
     return parser
 
 
@@ -170,13 +175,13 @@ def parse_words(parser: Parser, argv: Sequence[str], into: str) -> argparse.Name
 
 def _output_flags(group: Any) -> None:
     add = group.add_argument
-    output_help = "headless: text (default), one JSON object, or JSON lines"
+    output_help = "with -p: text (default), one JSON object, or JSON lines"
     add("--output-format", choices=("text", "json", "stream-json"), help=output_help)
     event_help = "shape of stream-json (default claude)"
     add("--event-format", choices=("claude", "native"), help=event_help)
-    add("--include-partial-messages", action="store_true", help="deltas too, in stream-json")
-    add("-o", metavar="FILE", dest="output_file", help="headless: the final text also into FILE")
-    schema_help = "headless: the answer is JSON that follows this schema, or the run fails"
+    add("--include-partial-messages", action="store_true", help="stream-json: also text deltas")
+    add("-o", metavar="FILE", dest="output_file", help="with -p: also write the final text to FILE")
+    schema_help = "with -p: answer with JSON that matches this schema, or fail"
     add("--json-schema", metavar="S|@FILE", help=schema_help)
 
 
@@ -184,17 +189,17 @@ def _shared_flags(parser: Parser) -> None:
     add = parser.add_argument_group("model").add_argument
     add("-m", "--model", metavar="MODEL", help="[provider/]id[:level]")
     add("--provider", metavar="NAME", help="a provider's alias or type")
-    add("--base-url", metavar="URL", help="the URL of the provider")
+    add("--base-url", metavar="URL", help="the provider's URL")
     add("--thinking", metavar="LEVEL", choices=LEVELS, help=", ".join(LEVELS))
     add("--api-key-file", metavar="FILE", help="read the key from FILE")
     add("--api-key-stdin", action="store_true", help="read the key from the first line of stdin")
-    add("--system-prompt", metavar="TEXT", help="instead of dirge's own instructions")
+    add("--system-prompt", metavar="TEXT", help="replace dirge's system prompt")
     add("--system-prompt-file", metavar="FILE", help="the same, from FILE")
-    add("--append-system-prompt", metavar="TEXT", help="in addition to them")
+    add("--append-system-prompt", metavar="TEXT", help="add to the system prompt")
     add("--append-system-prompt-file", metavar="FILE", help="the same, from FILE")
-    add("--prompt", metavar="NAME", dest="prompt_name", help="one of your prompts, by its name")
+    add("--prompt", metavar="NAME", dest="prompt_name", help="use one of your prompts, by name")
     add("--no-context-files", action="store_true", help="don't send AGENTS.md and CLAUDE.md")
-    add = parser.add_argument_group("what it may do").add_argument
+    add = parser.add_argument_group("permissions").add_argument
     add(
         "--permission-mode",
         metavar="MODE",
@@ -202,33 +207,36 @@ def _shared_flags(parser: Parser) -> None:
         choices=MODES,
         help=f"{', '.join(MODES)}; also {', '.join(CLAUDE_MODES)}",
     )
-    add("--yolo", const="yolo", **_MODE, help="allow everything but what is always denied")
-    add("--accept-all", const="accept", **_MODE, help="the mode accept")
-    add("--restrictive", const="restrictive", **_MODE, help="the mode restrictive")
-    add("--allow", metavar="RULE", action="append", default=[], help="op:pattern, repeatable")
-    add("--deny", metavar="RULE", action="append", default=[], help="op:pattern, repeatable")
+    add("--yolo", const="yolo", **_MODE, help="allow everything except what is always denied")
+    add("--accept-all", const="accept", **_MODE, help="same as --permission-mode accept")
+    add("--restrictive", const="restrictive", **_MODE, help="same as --permission-mode restrictive")
+    allow_help = "allow calls that match op:pattern, such as execute:make *; repeatable"
+    add("--allow", metavar="RULE", action="append", default=[], help=allow_help)
+    add("--deny", metavar="RULE", action="append", default=[], help="deny them; repeatable")
     add("--allowedTools", metavar="TOOLS", action="append", default=[], help="as in Bash(npm test)")
     add("--disallowedTools", metavar="TOOLS", action="append", default=[], help="the same")
-    add("--on-ask", choices=("deny", "defer", "abort"), help="headless: the answer to questions")
+    ask_help = "with -p: the answer to permission questions"
+    add("--on-ask", choices=("deny", "defer", "abort"), help=ask_help)
     add("--sandbox", metavar="MODE", choices=SANDBOX_MODES, help="off, preferred, required")
-    add("--tools", metavar="A,B", help="only these tools")
-    add("--no-tools", action="store_true", help="no tools at all")
-    add("--add-dir", metavar="DIR", action="append", default=[], help="another folder to work in")
+    add("--tools", metavar="A,B", help="offer only these tools")
+    add("--no-tools", action="store_true", help="offer no tools")
+    add("--add-dir", metavar="DIR", action="append", default=[], help="extend the workspace by DIR")
     add("-C", "--cwd", metavar="DIR", help="start in DIR")
     add = parser.add_argument_group("limits").add_argument
-    add("--max-turns", metavar="N", type=positive_int, help="model calls in one run")
-    cost_help = "money, where prices are known"
+    add("--max-turns", metavar="N", type=positive_int, help="stop after N model calls in one run")
+    cost_help = "stop at this cost, if prices are known"
     add("--max-cost", metavar="USD", type=_positive, dest="max_cost_usd", help=cost_help)
-    add("--max-tokens", metavar="N", type=positive_int, help="tokens, in and out")
-    add("--timeout", metavar="S", type=_positive, dest="timeout_s", help="seconds")
+    add("--max-tokens", metavar="N", type=positive_int, help="stop after N tokens, in and out")
+    add("--timeout", metavar="S", type=_positive, dest="timeout_s", help="stop after S seconds")
     add = parser.add_argument_group("other").add_argument
     add("--line", action="store_true", help="plain lines instead of the terminal UI")
     add("--config", metavar="FILE", help="read FILE instead of the usual config.toml")
-    add("--no-color", action="store_true", help="no colours")
+    add("--no-color", action="store_true", help="no colors")
     add("-v", "--verbose", action="store_true", help="write a log file")
-    add("--record", metavar="FILE", type=_recording, help="write what models are sent and answer")
+    record_help = "record what models are sent and what they answer"
+    add("--record", metavar="FILE", type=_recording, help=record_help)
     add("--version", action="version", version=f"dirge {__version__}", help="print the version")
-    add("-h", "--help", action="help", help="print this")
+    add("-h", "--help", action="help", help="print this help")
 
 
 def _session_id(text: str) -> str:
@@ -266,7 +274,7 @@ def build_config_parser() -> Parser:
     add = parser.add_argument
     add("verb", nargs="?", choices=tuple(CONFIG_VERBS), default="show")
     add("--config", metavar="FILE", help="read FILE instead of the usual config.toml")
-    add("--template", action="store_true", help="init: ask nothing, write a file with comments")
+    add("--template", action="store_true", help="init: write a commented file without asking")
     return parser
 
 
@@ -283,7 +291,7 @@ def build_sessions_parser(verb: str) -> Parser:
     words = {"list": None, "search": "WORD", "import": "FILE"}
     add("words", nargs="*", metavar=words.get(verb, "ID"))
     if verb in ("list", "search", "repair"):
-        add("--all", action="store_true", dest="everywhere", help="the sessions of every project")
+        add("--all", action="store_true", dest="everywhere", help="sessions of all projects")
     if verb in ("list", "show", "search"):
         add("--json", action="store_true", help="one JSON object")
     if is_list:
@@ -292,14 +300,14 @@ def build_sessions_parser(verb: str) -> Parser:
         add("-n", metavar="N", type=positive_int, default=20, help="in at most N sessions (20)")
     elif verb == "export":
         add("--format", choices=("md", "html", "json"), default="md")
-        add("-o", metavar="FILE", dest="output_file", help="into FILE, not to stdout")
+        add("-o", metavar="FILE", dest="output_file", help="write to FILE instead of stdout")
     elif verb == "delete":
-        add("--yes", action="store_true", help="do not ask")
-        add("--undo", action="store_true", help="bring deleted sessions back")
+        add("--yes", action="store_true", help="don't ask")
+        add("--undo", action="store_true", help="restore deleted sessions")
     elif verb == "import":
         programs = ("claude", "codex", "auto")
-        help_text = "which program wrote it"
+        help_text = "the program that wrote them"
         add("--from", dest="program", choices=programs, default="auto", help=help_text)
-    add("-C", "--cwd", metavar="DIR", help="the project around DIR")
+    add("-C", "--cwd", metavar="DIR", help="use the project around DIR")
     parser.set_defaults(verb=verb)
     return parser

@@ -6,8 +6,6 @@ import shutil
 import signal
 import sys
 from collections.abc import Sequence
-from pathlib import Path
-
 from dirge_py.cli.arguments import build_config_parser
 from dirge_py.cli.flags import write_line
 from dirge_py.config import commands
@@ -25,6 +23,8 @@ from dirge_py.sdk.options import BuildOptions
 from dirge_py.sdk.system_prompt import make_system_prompt
 from dirge_py.slash.base import Choice
 from dirge_py.types.errors import UsageError
+from pathlib import Path
+
 
 _MOST_LINES = 30
 
@@ -47,10 +47,10 @@ def _ask_for_provider(path: Path | None) -> int:
     from dirge_py.providers.setup import ProviderSetup
 
     file = path or config_file()
-    why = f"A provider for {file}. Ctrl+C leaves everything as it is."
+    why = f"Setting up a provider in {file}. Ctrl+C cancels."
     if file.exists():
         load(path=file)  # Report its errors before the questions.
-        why = f"{file} exists: a provider is added to it. Ctrl+C leaves everything as it is."
+        why = f"Adding a provider to {file}. Ctrl+C cancels."
 
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
@@ -66,7 +66,7 @@ def _ask_for_provider(path: Path | None) -> int:
     if ending == "demo":
         write_line("Type: dirge demo")
     elif ending == "given up":
-        template = "`dirge config init --template` writes a file with comments."
+        template = "`dirge config init --template` writes a commented file."
         write_line(f"Nothing was changed. {template}")
         return 1
     else:
@@ -113,7 +113,7 @@ class ConsolePrompter:
             if len(shown) > _MOST_LINES:
                 write_line(f"      and {len(shown) - _MOST_LINES} more")
             number = usual if len(shown) == len(numbered) else shown[0][0]
-            answer = _typed(f"Number, or words that narrow [{number}]: ")
+            answer = _typed(f"Number, or text to filter by [{number}]: ")
             if answer is None:
                 return None
             if not answer or (answer.isdecimal() and 0 < int(answer) <= len(numbered)):

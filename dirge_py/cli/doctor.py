@@ -22,13 +22,15 @@ def build_doctor_parser() -> Parser:
     parser = Parser(
         prog="dirge doctor",
         usage="dirge doctor [--json] [--offline] [-C DIR]",
-        description="Looks at the terminal, tmux, programs, settings, providers and folders. Each "
+        description="Check the terminal, tmux, programs, settings, providers and folders. Each "
         "provider is asked for its list of models, with its key; nothing else is sent anywhere. "
         "Exit code 1 if anything is a problem.",
     )
     parser.add_argument("--json", action="store_true", help="one JSON object")
-    parser.add_argument("--offline", action="store_true", help="ask no provider: send nothing")
-    parser.add_argument("-C", "--cwd", metavar="DIR", help="as if started in DIR")
+    parser.add_argument(
+        "--offline", action="store_true", help="don't contact providers: send nothing"
+    )
+    parser.add_argument("-C", "--cwd", metavar="DIR", help="check as if started in DIR")
     return parser
 
 

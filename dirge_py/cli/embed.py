@@ -29,12 +29,12 @@ def build_embed_parser() -> Parser:
         "the provider's limit, 75 try again later.",
     )
     add = parser.add_argument
-    add("words", nargs="*", metavar="TEXT", help="what to embed; without it: the lines on stdin")
-    add("--provider", metavar="ALIAS", help="the provider; without it: the one in use")
-    model_help = "without it: the service's usual one"
+    add("words", nargs="*", metavar="TEXT", help="what to embed (default: each line on stdin)")
+    add("--provider", metavar="ALIAS", help="the provider (default: the one in use)")
+    model_help = "the model (default: the service's usual one)"
     add("-m", "--model", metavar="[ALIAS/]ID", default="", help=model_help)
     add("--dimensions", metavar="N", type=positive_int, help="the length of the vectors")
-    add("--base-url", metavar="URL", help="the URL of the provider")
+    add("--base-url", metavar="URL", help="the provider's URL")
     add("--config", metavar="FILE", help="read FILE instead of the usual config.toml")
     return parser
 

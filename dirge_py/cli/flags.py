@@ -4,16 +4,17 @@ import os
 import sys
 from argparse import Namespace
 from dataclasses import fields, replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
 from dirge_py.types.errors import DirgeError, UsageError
+from pathlib import Path
+from typing import Any, TYPE_CHECKING
 
 if TYPE_CHECKING:
     from dirge_py.config.schema import Config
     from dirge_py.permission.rules import Mode
     from dirge_py.sdk.options import BuildOptions
     from dirge_py.slash.base import Tone
+
+
 
 
 _HEADLESS = {
@@ -32,9 +33,11 @@ def check_flags(flags: Namespace) -> None:
     if not flags.print:
         for name, flag in _HEADLESS.items():
             if getattr(flags, name) is not None:
-                raise UsageError(f"{flag} works with -p only.", hint="Add -p, or leave it out.")
+                raise UsageError(
+                    f"{flag} only works with -p.", hint="Add -p, or leave the flag out."
+                )
     if flags.json_schema is not None and flags.plan:
-        text = "--json-schema and --plan exclude each other: a plan ends with a review."
+        text = "--json-schema and --plan can't be combined: a plan ends with a review."
         hint = "Ask about the result in another run: dirge -c -p --json-schema …"
         raise UsageError(text, hint=hint)
     if (flags.json_schema or "").startswith("@"):
@@ -48,15 +51,15 @@ def check_flags(flags: Namespace) -> None:
             raise UsageError(f"{flag} needs --output-format stream-json.")
     if reads_lines and flags.prompt:
         text = "--input-format stream-json takes its prompts from stdin."
-        raise UsageError(text, hint="Leave the words out.")
+        raise UsageError(text, hint="Leave out the prompt on the command line.")
     if reads_lines and flags.plan:
         text = "--plan takes one request, not the messages of --input-format stream-json."
-        raise UsageError(text, hint="Give it as words, or as text on stdin.")
+        raise UsageError(text, hint="Give it as arguments, or on stdin.")
     if flags.plan and not flags.print and not flags.prompt:
-        hint = 'Give it as words: dirge --plan "add paging"'
+        hint = 'For example: dirge --plan "add paging"'
         raise UsageError("--plan needs a request.", hint=hint)
     if flags.tools is not None and flags.no_tools:
-        raise UsageError("--tools and --no-tools exclude each other.")
+        raise UsageError("--tools and --no-tools can't be combined.")
     _check_session(flags)
 
 
@@ -96,7 +99,9 @@ def enter_folder(flags: Namespace) -> None:
     if path is not None:
         folder = os.path.dirname(path) or "."
         if os.path.isdir(path) or not os.path.isdir(folder):
-            raise UsageError(f"-o {path}: there is no folder {folder}, or the name is one.")
+            raise UsageError(
+                f"-o {path}: the folder {folder} doesn't exist, or the name is a folder."
+            )
 
 
 def has_folder() -> bool:
@@ -113,15 +118,15 @@ def _check_session(flags: Namespace) -> None:
     choices |= {"--session": flags.session is not None, "--no-session": flags.no_session}
     chosen = [name for name, is_chosen in choices.items() if is_chosen]
     if len(chosen) > 1:
-        raise UsageError(f"{chosen[0]} and {chosen[1]} exclude each other.")
+        raise UsageError(f"{chosen[0]} and {chosen[1]} can't be combined.")
     if flags.fork_session and chosen in ([], ["--no-session"]):
-        raise UsageError("--fork-session needs a session to branch off.", hint="Add -c, or -r ID.")
+        raise UsageError("--fork-session needs a session to copy.", hint="Add -c, or -r ID.")
     if flags.all_projects and flags.resume != "":
         hint = "`dirge -r --all` lists the sessions of all projects to pick one."
         raise UsageError("--all is for -r without an id.", hint=hint)
     if flags.resume == "" and (flags.print or not sys.stdin.isatty()):
         hint = "Name the session, or use -c."
-        raise UsageError("-r without an id needs a terminal to pick in.", hint=hint)
+        raise UsageError("-r without an id needs a terminal for the picker.", hint=hint)
 
 
 def load_settings(flags: Namespace, api_key: str | None = None) -> "Config":
@@ -145,7 +150,7 @@ def key_from_stdin() -> str:
     """The first line of stdin. Raises UsageError: it is empty."""
     key = sys.stdin.readline().strip()
     if not key:
-        raise UsageError("--api-key-stdin: no key came on stdin.")
+        raise UsageError("--api-key-stdin: stdin has no key.")
     return key
 
 
@@ -219,7 +224,7 @@ def _prompt_text(text: str | None, path: str | None) -> str | None:
     try:
         return Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path} cannot be read: {error}.") from error
+        raise UsageError(f"can't read {path}: {error}.") from error
 
 
 def write_line(text: str, *, tone: "Tone" = "plain") -> None:

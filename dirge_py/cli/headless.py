@@ -53,7 +53,7 @@ def print_run(flags: Namespace) -> int:
         return _run(flags, print_stream)
     prompt = _prompt(flags)
     if prompt is None:
-        hint = 'Give it as words, `dirge -p "why?"`, or on stdin.'
+        hint = 'Give it as an argument, `dirge -p "why?"`, or on stdin.'
         raise UsageError("there is no prompt.", hint=hint)
     request = prompt.as_plan() if flags.plan else prompt
     return _run(flags, lambda printer: print_prompt(printer, request))
@@ -67,7 +67,7 @@ def turn(rest: Sequence[str]) -> int:
     if flags.input is None:
         prompt = _prompt(flags, may_be_none=True)
     elif flags.prompt:
-        raise UsageError("--input and words are two prompts.", hint="Give one of them.")
+        raise UsageError("--input and the arguments are two prompts.", hint="Give one of them.")
     elif not flags.input.strip():
         raise UsageError("--input is empty.", hint="Leave it out to continue without a prompt.")
     else:
@@ -96,7 +96,7 @@ def resume(rest: Sequence[str]) -> int:
     if flags.interrupted is not None:
         raise UsageError("--interrupted is for `dirge resume --session ID`.")
     if flags.confirm == (flags.reject is not None):
-        raise UsageError("`dirge resume` needs --confirm or --reject TEXT, and one of them only.")
+        raise UsageError("`dirge resume` needs either --confirm or --reject TEXT.")
     # Paths are relative to where the command was typed, not to --cwd.
     file = Path(flags.file[0]).absolute()
     enter_folder(flags)

@@ -60,8 +60,10 @@ def run(argv: Sequence[str]) -> int:
             return 1
         if os.environ.get("DIRGE_LOG"):
             raise
-        words = f"dirge failed in a way it should not: {type(error).__name__}: {error}"
-        hint = "Run it with DIRGE_LOG=1 to see where, and report it."
+        words = f"internal error: {type(error).__name__}: {error}"
+        hint = (
+            "This is a bug. Run dirge again with DIRGE_LOG=1 to see where it failed, and report it."
+        )
         print_error(DirgeError(words, hint=hint))
         return 1
 
@@ -208,8 +210,8 @@ def prepare_streams() -> None:
 def config_fits(rest: Sequence[str]) -> bool:
     """Whether the words after `config` are its own. Raises UsageError: a verb of other programs."""
     if rest and rest[0] in _NO_CONFIG_VERBS and len(rest) <= 3:
-        hint = f"It has: {', '.join(CONFIG_VERBS)}. `/config edit` opens the file in your editor."
-        raise UsageError(f"`dirge config` has no `{rest[0]}`.", hint=hint)
+        hint = f"Verbs: {', '.join(CONFIG_VERBS)}. `/config edit` opens the file in your editor."
+        raise UsageError(f"`dirge config` has no verb `{rest[0]}`.", hint=hint)
     return not rest or rest[0] in (*CONFIG_VERBS, "-h", "--help")
 
 

@@ -58,7 +58,10 @@ def sessions(rest: Sequence[str]) -> int:
 
 def _list(flags: Namespace, store: Store) -> int:
     if flags.words:
-        raise UsageError("`dirge sessions list` takes no words.", hint="To find some: search.")
+        raise UsageError(
+            "`dirge sessions list` takes no arguments.",
+            hint="To find sessions by text: `dirge sessions search WORDS`.",
+        )
     Trash(state_dir()).empty_old()
     every = _index(store).sessions(everywhere=flags.everywhere)
     found = every[: int(flags.n)] if flags.n else every
@@ -190,7 +193,7 @@ def _search(flags: Namespace, store: Store) -> int:
     words = clean(" ".join(flags.words))
     where = "any project" if flags.everywhere else "this project"
     hint = "" if flags.everywhere else "`--all` searches every project."
-    raise SessionError(f"No session of {where} has all of {words!r} in one place.", hint=hint)
+    raise SessionError(f"No message in {where} contains all of {words!r}.", hint=hint)
 
 
 def _snippet(match: SearchMatch, *, bold: bool) -> str:
@@ -261,7 +264,7 @@ def _prompt(text: str) -> str:
 
 def _repair(flags: Namespace, store: Store) -> int:
     if bool(flags.words) == flags.everywhere:
-        raise UsageError("repair which session?", hint="Name it, or say --all.")
+        raise UsageError("repair needs a session.", hint="Name it, or add --all.")
     exit_code = 0
     paths = [store.folder / f"{store.find(name)}.jsonl" for name in flags.words]
     if flags.everywhere:
@@ -284,12 +287,12 @@ def _delete(flags: Namespace, store: Store) -> int:
 
     def delete(session_id: str) -> None:
         trash.add(store, session_id)
-        undo = f"`dirge sessions delete --undo {session_id}` brings it back"
+        undo = f"`dirge sessions delete --undo {session_id}` restores it"
         _report(session_id, [f"deleted; for {KEPT_IN_TRASH.days} days {undo}"])
 
     def restore(name: str) -> None:
         session_id = trash.restore(store, name)
-        _report(session_id, [f"is back; `dirge -r {session_id}` opens it"])
+        _report(session_id, [f"restored; `dirge -r {session_id}` opens it"])
 
     if flags.undo:
         return _for_each(flags.words, restore)
@@ -311,7 +314,7 @@ def _import(flags: Namespace, store: Store) -> int:
         if os.path.isabs(external.cwd) and os.path.isdir(external.cwd):
             target = Store(state_dir(), project_root(Path(external.cwd)), app_version=__version__)
         session_id, is_known = import_session(external, target, redact=redact)
-        lines = ["was imported before; nothing was done"]
+        lines = ["was already imported; nothing changed"]
         if not is_known:
             count = sum(1 for _ in external.messages())
             lines = [f"imported from {external.program}, {count} messages"]
@@ -326,7 +329,7 @@ def _import(flags: Namespace, store: Store) -> int:
 def _confirmed(store: Store, ids: Sequence[str]) -> bool:
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         text = "`dirge sessions delete` asks in a terminal."
-        raise UsageError(text, hint="Without one: say --yes.")
+        raise UsageError(text, hint="Without one, add --yes.")
     titles = {summary.id: summary.title for summary in store.list()}
     for session_id in ids:
         _report(session_id, [titles.get(session_id, "")])
@@ -358,10 +361,10 @@ _IMPORT_HINT = "As in `dirge sessions import ~/.claude/projects/*/*.jsonl`."
 _RUN: Mapping[str, tuple[Callable[[Namespace, Store], int], str, str]] = {
     "list": (_list, "", ""),
     "show": (_show, "", ""),
-    "search": (_search, "search for what?", "As in `dirge sessions search flaky test`."),
+    "search": (_search, "search needs words to find.", "As in `dirge sessions search flaky test`."),
     "export": (_export, "", ""),
     "repair": (_repair, "", ""),
-    "delete": (_delete, "delete which session?", "`dirge sessions` lists them."),
-    "import": (_import, "import which files?", _IMPORT_HINT),
+    "delete": (_delete, "delete needs a session.", "`dirge sessions` lists them."),
+    "import": (_import, "import needs files.", _IMPORT_HINT),
 }
 """The function of each verb, and the error and hint if it needs words and there are none."""

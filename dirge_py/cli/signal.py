@@ -20,15 +20,15 @@ def build_signal_parser() -> Parser:
     parser = Parser(
         prog="dirge signal",
         usage="dirge signal SESSION [NAME [JSON]] [-C DIR]",
-        description="Send a signal to a session of this project, running or not. Without a name: "
-        "show the calls that wait for an answer.",
+        description="Send a signal to a session of this project, whether it runs or not. "
+        "Without a name: show the calls that wait for an answer.",
         epilog='An answer: dirge signal SESSION answer \'{"call_id": "…", "effect": "allow"}\' '
         '(or "deny", with a "comment"). It counts where `[permission] remote` is true.',
     )
-    parser.add_argument("session", metavar="SESSION", help="its id, or the beginning of it")
+    parser.add_argument("session", metavar="SESSION", help="its id, or a prefix of it")
     parser.add_argument("name", metavar="NAME", nargs="?", help="letters, digits, - and _")
-    parser.add_argument("payload", metavar="JSON", nargs="?", help="what goes with it")
-    parser.add_argument("-C", "--cwd", metavar="DIR", help="the project around DIR")
+    parser.add_argument("payload", metavar="JSON", nargs="?", help="the payload")
+    parser.add_argument("-C", "--cwd", metavar="DIR", help="use the project around DIR")
     return parser
 
 

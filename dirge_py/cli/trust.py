@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 
 _STATES = {
-    "none": "it has no project settings or plugins that dirge would load or run",
-    "restricted": "restricted, what is new or changed is not loaded",
+    "none": "there are no project settings or plugins to load or run",
+    "restricted": "restricted: new or changed files are not loaded",
     "trusted": "trusted",
 }
 
@@ -27,15 +27,17 @@ def build_trust_parser() -> Parser:
     parser = Parser(
         prog="dirge trust",
         usage="dirge trust [--show [--json] | --accept HASH | --forget] [-C DIR]",
-        description="What the .dirge folder of a project would load or run. Without a flag: show "
-        "it and ask, in a terminal.",
+        description="Show what the .dirge folder of a project would load or run. Without a flag, "
+        "dirge also asks whether to trust it, in a terminal.",
     )
     what = parser.add_mutually_exclusive_group()
-    what.add_argument("--show", action="store_true", help="each file with its hash; runs nothing")
-    what.add_argument("--accept", metavar="HASH", help="trust exactly what has this hash")
+    what.add_argument(
+        "--show", action="store_true", help="list each file with its hash; runs nothing"
+    )
+    what.add_argument("--accept", metavar="HASH", help="trust exactly the files with this hash")
     what.add_argument("--forget", action="store_true", help="forget every decision")
     parser.add_argument("--json", action="store_true", help="with --show: one JSON object")
-    parser.add_argument("-C", "--cwd", metavar="DIR", help="the project around DIR")
+    parser.add_argument("-C", "--cwd", metavar="DIR", help="use the project around DIR")
     return parser
 
 
@@ -57,7 +59,7 @@ def trust(rest: Sequence[str]) -> int:
     if flags.accept is None:
         return _ask(project)
     if not project.files and not project.obstacle:
-        raise DirgeError("there is nothing to trust.")
+        raise DirgeError("this project has nothing to trust.")
     if flags.accept.lower() != project.digest and not project.obstacle:
         words = f"{visible(flags.accept)} is not the hash of these files: that is {project.digest}."
         raise DirgeError(words, hint="`dirge trust --show` lists them.")
@@ -84,7 +86,7 @@ def as_text(project: "ProjectTrust") -> str:
     """What `--show` prints."""
     lines = [f"{visible(str(project.root))}: {_STATES[project.state]}"]
     if project.obstacle:
-        lines.append(f"It cannot be trusted: {project.obstacle}.")
+        lines.append(f"It can't be trusted: {project.obstacle}.")
     lines += [
         f"{file.sha256}  {file.state:<7}  {file.kind:<8}  {file.size:>9,}  {visible(file.path)}"
         for file in project.files
@@ -107,8 +109,8 @@ def _ask(project: "ProjectTrust") -> int:
     sys.stdout.write("Plugins run with your rights. Trust these files as they are now? [y/N] ")
     sys.stdout.flush()
     if sys.stdin.readline().strip().lower() not in ("y", "yes"):
-        sys.stdout.write("It stays restricted.\n")
+        sys.stdout.write("The project stays restricted.\n")
         return 1
     trust_project(project)
-    sys.stdout.write("Trusted. dirge asks again when a file is changed or added.\n")
+    sys.stdout.write("Trusted. dirge asks again when a file changes or is added.\n")
     return 0

@@ -4,8 +4,6 @@ import asyncio
 import shlex
 import sys
 from collections.abc import Sequence
-from pathlib import Path
-
 from dirge_py.cli.arguments import Parser
 from dirge_py.config.load import load
 from dirge_py.lib.text import clean
@@ -14,6 +12,8 @@ from dirge_py.processes.programs import run_in_foreground
 from dirge_py.sdk.update import Installation, find_installation, installed_version, is_newer
 from dirge_py.tools.web.package_index import newest_release
 from dirge_py.types.errors import ProcessError
+from pathlib import Path
+
 
 
 def build_update_parser() -> Parser:
@@ -23,7 +23,7 @@ def build_update_parser() -> Parser:
         description="Update dirge with pipx, uv, pip or git, as it was installed.",
         epilog="`dirge update the docs` is a prompt.",
     )
-    parser.add_argument("--check", action="store_true", help="only say whether there is an update")
+    parser.add_argument("--check", action="store_true", help="only check for an update")
     parser.add_argument("--config", metavar="FILE", help="read FILE instead of config.toml")
     return parser
 

@@ -22,7 +22,12 @@ from dirge_py.types.modes import MODES, mode_named
 def build_why_parser() -> Parser:
     parser = Parser(prog="dirge why")
     add = parser.add_argument
-    add("words", nargs="*", metavar="TOOL INPUT", help="a tool, and its first argument or JSON")
+    add(
+        "words",
+        nargs="*",
+        metavar="TOOL INPUT",
+        help="a tool, and its first argument, or all as JSON",
+    )
     add("--json", action="store_true", help="the decision as one JSON object")
     add("--jsonl", action="store_true", help='answer {"id","tool","input"} lines from stdin')
     add("--permission-mode", type=mode_named, choices=MODES)
@@ -50,7 +55,7 @@ def why_fits(rest: Sequence[str]) -> bool:
         return bool(words)
     near = nearest(words[0], tool_names())
     if near and len(words) > 1:
-        sys.stderr.write(f"Taken as a prompt; did you mean `dirge why {near} …`?\n")
+        sys.stderr.write(f"This was sent as a prompt. Did you mean `dirge why {near} …`?\n")
     return False
 
 

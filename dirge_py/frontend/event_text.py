@@ -41,15 +41,15 @@ def describe_event(event: DescribedEvent) -> str:
         case EscalationActivated():
             cause, _, what = event.reason.partition(": ")
             why = {
-                "repair_exhausted": f"the arguments of `{what}` stayed wrong",
+                "repair_exhausted": f"the arguments of `{what}` were wrong again and again",
                 "syntactic_failure": f"a change left a syntax error ({what})",
             }.get(cause, event.reason)
-            return f"{event.provider} makes the next call: {why}."
+            return f"{event.provider} takes over for the next call: {why}."
         case RepairStats():
             # Most frequent first.
             ordered = sorted(event.counts.items(), key=lambda item: (-item[1], item[0]))
             counts = ", ".join(f"{kind} {count}×" for kind, count in ordered)
-            return f"Repairs of tool calls in this run: {counts}."
+            return f"Tool calls repaired in this run: {counts}."
         case PlanPhase():
             where = f" ({event.shut_in})" if event.shut_in and event.state == "started" else ""
             phase = f"Plan, step {event.step}: {event.phase} {event.state}{where}."
@@ -64,14 +64,14 @@ def _describe_compaction(event: ContextCompacted) -> str:
     author = event.summary_model or "the model"
     why = f": {event.problem}" if event.problem else ""
     if event.kind == "failed_summary" and event.tokens_after >= event.tokens_before:
-        return f"dirge could not summarize the older history{why}. Nothing was left out."
+        return f"dirge couldn't summarize the older history{why}. Nothing was left out."
     return {
         "summary": f"Context compacted: {sizes}, summary by {author}.",
         "prune": f"Context compacted: {sizes}, older tool results shortened.",
         "failed_summary": f"Context compacted: {sizes}, without a summary; it failed{why}.",
         "summary_off": f"Context compacted: {sizes}, without a summary; the last ones failed{why}.",
         "overflow": f"Context compacted: {sizes}, older history left out.",
-        "server": f"Context compacted by the service: {before} tokens folded by {author}.",
+        "server": f"Context compacted by the service: {before} tokens summarized by {author}.",
         "shown_again": f"A message is sent in full again: {sizes}.",
         "undone": f"The last compaction was undone: {sizes}.",
     }[event.kind]

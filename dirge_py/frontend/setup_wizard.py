@@ -4,18 +4,19 @@ import os
 import re
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Literal, Protocol, get_args
-from urllib.parse import urlsplit
-
 from dirge_py.config.services import base_url_problem, is_key_in_host, is_loopback
 from dirge_py.config.sources import ProviderDraft
 from dirge_py.lib.text import plural
 from dirge_py.providers.settings import ProviderChoice
 from dirge_py.slash.base import Choice, Tone
 from dirge_py.types.errors import DirgeError, ProviderError
+from typing import Literal, Protocol, TYPE_CHECKING, get_args
+from urllib.parse import urlsplit
 
 if TYPE_CHECKING:
     from dirge_py.providers.setup import ProviderSetup
+
+
 
 
 _TYPE_IT = "\n type"
@@ -121,17 +122,17 @@ class _SetupWizard:
 
     async def _working_draft(self, offer: ProviderChoice) -> ProviderDraft | None:
         """A provider that passed a test request, or that the user keeps anyway."""
-        again = Choice(id="again", label="fill it in again")
+        again = Choice(id="again", label="start over")
         keep = Choice(id="keep", label="keep it anyway")
         while (draft := await self._fill_in(offer)) is not None:
             name = draft.alias if offer.is_own else offer.label
-            self._notify(f"One test request to {name}, model {draft.model} …")
+            self._notify(f"Sending a test request to {name}, model {draft.model} …")
             try:
                 self._notify(await self._service.try_out(draft), tone="good")
                 return draft
             except DirgeError as error:
                 self._notify(f"{error.message}\n{error.hint}".strip(), tone="error")
-            title = "The test request did not work."
+            title = "The test request failed."
             answer = await self._prompter.pick(title, [again, keep], "again")
             if answer != "again":
                 return None if answer is None else draft
@@ -169,7 +170,7 @@ class _SetupWizard:
         title = "Base URL, as in https://llm.example.com/v1" if offer.is_own else "Base URL"
         while (typed := await self._prompter.ask_line(title, value=url)) is not None:
             if _holds_key(typed):
-                self._notify("This holds an API key. Enter only the address here.", tone="error")
+                self._notify("This contains an API key. Enter only the URL here.", tone="error")
                 continue
             url = tidy_url(typed)
             alias = usual_name(url) if offer.is_own else draft.alias
@@ -181,7 +182,7 @@ class _SetupWizard:
                 if url:
                     self._notify(f"{url}: {problem}.", tone="error")
                 continue
-            other = Choice(id="other", label="another address")
+            other = Choice(id="other", label="another URL")
             use = Choice(id="use", label="use it anyway", detail="stores allow_insecure = true")
             host = urlsplit(url).hostname or ""
             warning = f"Anyone between here and {host} can read the key and all messages."
@@ -195,7 +196,7 @@ class _SetupWizard:
         draft = replace(draft, key="", key_env="")
         is_known = offer.needs_key and not offer.is_own
         if is_known and _variable_of(offer) is None:
-            title = f"API key of {offer.label} (it is not shown; Enter alone: other ways)"
+            title = f"API key for {offer.label} (hidden; Enter alone: other ways)"
             key = await self._typed_key(title, offer, draft)
             if key is None or key:
                 return replace(draft, key=key) if key else None
@@ -207,7 +208,7 @@ class _SetupWizard:
                 draft = await self._with_address(offer, draft) or draft
                 continue
             if chosen == _TYPE_IT:
-                key = await self._typed_key("Key (it is not shown)", offer, draft)
+                key = await self._typed_key("API key (hidden)", offer, draft)
                 return replace(draft, key=key) if key else None
             if chosen == _NAME_IT:
                 chosen = await self._variable()
@@ -227,9 +228,9 @@ class _SetupWizard:
         if offer.is_own:
             ways[_NAME_IT] = "in another variable", "enter its name"
         else:
-            ways[_ADDRESS] = "advanced: another address", f"instead of {draft.base_url}"
+            ways[_ADDRESS] = "advanced: another URL", f"instead of {draft.base_url}"
         if offer.is_own and is_loopback(urlsplit(draft.base_url).hostname or ""):
-            ways[_NONE] = "it needs none", ""
+            ways[_NONE] = "no key needed", ""
         choices = [Choice(id=way, label=label, detail=note) for way, (label, note) in ways.items()]
         return await self._prompter.pick(
             "Where is the key?", choices, _variable_of(offer) or _TYPE_IT
@@ -254,11 +255,11 @@ class _SetupWizard:
         self, offer: ProviderChoice, draft: ProviderDraft
     ) -> tuple[tuple[str, ...], _Step]:
         """The models that the service lists, and the next step. Works without a list, too."""
-        self._notify("Asking for its models …")
+        self._notify("Fetching its models …")
         try:
             return tuple(await self._service.models(draft)), "model"
         except DirgeError as error:
-            text = f"No list of models: {error.message}\n{error.hint}"
+            text = f"{error.message}\n{error.hint}"
             self._notify(text.strip(), tone="error")
             failure = error
         title, other = _way_out(offer, draft, failure)
@@ -281,11 +282,11 @@ class _SetupWizard:
         return await self._ask_open_line("Model id", offer.model)
 
     async def _with_name(self, draft: ProviderDraft) -> ProviderDraft | None:
-        title = f"A name for it, as in NAME/{draft.model}"
+        title = f"Name for this provider, as in NAME/{draft.model}"
         while (name := await self._ask_open_line(title, draft.alias)) is not None:
             if _NAME.fullmatch(name):
                 return replace(draft, alias=name)
-            self._notify("A name consists of letters, digits, `-` and `_`.", tone="error")
+            self._notify("Use letters, digits, `-` and `_` only.", tone="error")
         return None
 
 
@@ -296,7 +297,7 @@ def _offer_choices(offers: Sequence[ProviderChoice], has_demo: bool) -> Sequence
         for at, offer in enumerate(offers)
     ]
     if has_demo:
-        demo = Choice(id=_DEMO, label="See it work without a model", detail="plays `dirge demo`")
+        demo = Choice(id=_DEMO, label="Try it without a model", detail="runs `dirge demo`")
         at_hand = sum(offer.standing != "known" for offer in offers)
         choices.insert(at_hand or _DEMO_AT, demo)
     return choices
@@ -324,7 +325,7 @@ def _way_out(
         host = urlsplit(draft.base_url).hostname or draft.base_url
         is_silent = error.kind == "network"
         title = f"No response from {host}." if is_silent else "That URL isn't a model API."
-        return title, Choice(id="address", label="another address")
+        return title, Choice(id="address", label="another URL")
     return "", None
 
 
@@ -368,11 +369,11 @@ def _owner_of(key: str) -> tuple[str, str] | None:
 def key_problem(key: str, shortest: int) -> str:
     """Why this can't be an API key, as text; "" if it can. It never contains the key."""
     if "://" in key:
-        return "This is an address, not a key."
+        return "This is a URL, not a key."
     if key.startswith("$") or "=" in key.rstrip("="):
-        return "Enter the key itself, without the name of a variable."
+        return "Enter the key itself, not the name of a variable."
     if not (key.isascii() and key.isprintable()) or " " in key:
-        return "A key has no blanks and only ASCII characters."
+        return "A key has only ASCII characters, and no spaces."
     if len(key) < shortest:
         return f"This is too short for a key: {plural(len(key), 'character')}."
     return ""

@@ -95,7 +95,7 @@ def screen(text: str) -> None:
         raise NotPlain(f"it is longer than {MAX_BYTES // 1024} KiB")
     found = _OUTSIDE_CHARSET.search(text)
     if found:
-        raise NotPlain(f"it holds the character U+{ord(found.group()):04X}")
+        raise NotPlain(f"it contains the character U+{ord(found.group()):04X}")
 
 
 def lex(text: str) -> tuple[Part, ...]:
@@ -109,7 +109,7 @@ def lex(text: str) -> tuple[Part, ...]:
         if part:
             parts.append(part)
         elif joint in ("&&", "||", "|") or position < len(text):
-            raise NotPlain("an operator has no command beside it")
+            raise NotPlain("an operator has no command next to it")
         if len(parts) > MAX_PARTS or sum(len(part.words) for part in parts) > MAX_WORDS:
             raise NotPlain(f"it has more than {MAX_PARTS} commands or {MAX_WORDS} words")
         if position >= len(text):
@@ -235,7 +235,7 @@ def _read_word(text: str, position: int, *, is_head: bool) -> tuple[Word, int]:
     value, has_glob = "", False
     for bare, single, double in _SEGMENT.findall(raw):
         if _TILDE.search(bare):
-            raise NotPlain("a `~` stands for a folder in it")
+            raise NotPlain("it has a `~` that means a folder")
         has_glob = has_glob or any(char in bare for char in "*?[")
         value += bare or single or double
     return Word(value, has_glob), end
@@ -262,18 +262,18 @@ def why_strange(text: str, position: int) -> str:
     meaning = {
         "$": "it expands a variable or substitutes a command (`$`)",
         "`": "it substitutes a command (a backtick)",
-        "\\": "it holds a backslash outside of single quotes",
-        "{": "it holds a brace",
-        "}": "it holds a brace",
+        "\\": "it contains a backslash outside single quotes",
+        "{": "it contains a brace",
+        "}": "it contains a brace",
         "(": "it starts a subshell or function",
         ")": "it starts a subshell or function",
         "&": "it runs something in the background (`&`)",
-        "#": "it holds a comment",
-        "!": "it holds a `!`",
+        "#": "it contains a comment",
+        "!": "it contains a `!`",
         "'": "a quote is not closed",
-        '"': "double quotes hold `$`, a backtick, a backslash or `!`, or are not closed",
+        '"': "double quotes contain `$`, a backtick, a backslash or `!`, or are not closed",
     }
-    return meaning.get(rest[0], f"it holds {rest[0]!r}")
+    return meaning.get(rest[0], f"it contains {rest[0]!r}")
 
 
 _DEAD = {

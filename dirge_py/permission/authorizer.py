@@ -172,7 +172,7 @@ class Authorizer:
         arguments = {**judged.call.arguments, name: command}
         edited = judge_call(self._engine, replace(judged.call, arguments=arguments), self._cwd)
         if not name or edited is None:
-            return self._refuse(info, judged, "failure", "its command cannot be changed")
+            return self._refuse(info, judged, "failure", "its command can't be changed")
         decision = edited.decision
         if decision.effect == "deny":
             reason = f"the user changed the command to `{command}`, and {decision.reason}"
@@ -298,7 +298,7 @@ class Authorizer:
         request = await request_for(judged, self._engine, self._cwd, can_keep=can_keep)
         verdict = await verdict_on(request, judged, self._judge)
         if verdict.kind == "deny" and self._judge_effect == "deny":
-            comment = f"the model that judges calls refused it: {verdict.reason}"
+            comment = f"the judge model rejected it: {verdict.reason}"
             return _denied(judged, "judge", comment)
         warnings = [f"{changed} after you were asked"] if changed else []
         warnings += [] if verdict.kind == "allow" else [verdict.reason]

@@ -26,15 +26,15 @@ _MODES: tuple[Mode, ...] = ("standard", "accept", "restrictive", "plan", "yolo")
 _TABLE: dict[TableRow, str] = {
     # in the order of    standard accept restrictive plan yolo, then the reason
     "read": "           allow allow allow allow allow  reading in the workspace",
-    "read outside": "   ask   ask   ask   ask   allow  reading outside of the workspace",
+    "read outside": "   ask   ask   ask   ask   allow  reading outside the workspace",
     "edit": "           allow allow ask   deny  allow  changing a file in the workspace",
-    "edit guarded": "   ask   ask   ask   deny  allow  changing something outside of the workspace",
+    "edit guarded": "   ask   ask   ask   deny  allow  changing something outside the workspace",
     "look": "           allow allow allow allow allow  a read-only command",
     "run": "            ask   ask   ask   deny  allow  a command that can change things",
     "sandboxed build": "allow allow ask   deny  allow  a build or test run inside the sandbox",
     "reach out": "      ask   ask   ask   deny  allow  access to something other than local files",
     "remember": "       ask   allow ask   deny  allow  storing something for later",
-    "recall": "         allow allow allow allow allow  nothing outside of this session changes",
+    "recall": "         allow allow allow allow allow  nothing outside this session changes",
 }  # fmt: skip
 _EFFECTS: dict[tuple[TableRow, Mode], Effect] = {
     (row, mode): cast(Effect, effect)
@@ -42,7 +42,7 @@ _EFFECTS: dict[tuple[TableRow, Mode], Effect] = {
     for mode, effect in zip(_MODES, line.split(), strict=False)
 }
 _REASONS = {row: line.split(maxsplit=len(_MODES))[-1] for row, line in _TABLE.items()}
-_WIDE_WORKSPACE = "the workspace is not a project but your home folder, or a folder above it"
+_WIDE_WORKSPACE = "the workspace is not a project, but your home folder or a folder above it"
 _RECALLING = frozenset(("read", "view", "list", "load", "search", "show", "get", "recall"))
 
 
@@ -182,7 +182,7 @@ def _forbidden(fact: Fact, policy: PolicySet) -> str:
     # Only in yolo, which asks no questions.
     if not why and fact.collapses and policy.mode == "yolo":
         why = (
-            f"{fact.collapses} would be everything if a variable in it were empty:"
+            f"{fact.collapses} would be everything if a variable in it is empty:"
             " write the path out, or `${NAME:?}`"
         )
     return why
@@ -278,7 +278,7 @@ def _why_once_only(fact: Fact) -> str:
     if isinstance(fact, CommandFact):
         return fact.once_only
     if isinstance(fact, PathFact) and fact.op == "edit" and not fact.place.inside:
-        return "it changes something outside of the workspace"
+        return "it changes something outside the workspace"
     return ""
 
 
@@ -291,7 +291,7 @@ def _rules_for(fact: Fact, policy: PolicySet) -> tuple[str, Sequence[str], str]:
         pattern = next((word.text for word in fact.words if word.has_glob), "")
         if not pattern:
             return exact, wider, offer.missing
-        return "", wider, "" if wider else f"`{pattern}` can stand for other files each time"
+        return "", wider, "" if wider else f"`{pattern}` can match other files each time"
     if not isinstance(fact, PathFact):
         return exact, (), ""
     place = fact.place
@@ -299,7 +299,7 @@ def _rules_for(fact: Fact, policy: PolicySet) -> tuple[str, Sequence[str], str]:
     folder = (place.real if is_folder else os.path.dirname(place.real)).rstrip("/")
     above = (*policy.anchors.folders, policy.anchors.home)
     if not folder or (not place.inside and _is_too_wide(folder, above)):
-        return exact, (), f"{folder or '/'} holds too much for one rule"
+        return exact, (), f"{folder or '/'} contains too much for one rule"
     below = f"{fact.op}:{quoted_path(folder)}/**"
     return (below, (), "") if is_folder else (exact, (below,), "")
 

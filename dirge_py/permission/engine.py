@@ -131,7 +131,8 @@ class PermissionEngine:
         """Remove the grant at `index` (from 0). Raises UsageError if there is no such grant."""
         if not 0 <= index < len(self.grants):
             raise UsageError(
-                f"there is no grant {index}.", hint=f"This session has {len(self.grants)} grants."
+                f"there is no session rule {index}.",
+                hint=f"This session has {len(self.grants)} rules.",
             )
         grants = list(self.grants)
         removed = grants.pop(index)
@@ -296,7 +297,7 @@ class PermissionEngine:
         return read_command(command, lookups)
 
 
-_BEYOND = {PathFact: "is elsewhere", CommandFact: "may touch other files"}
+_BEYOND = {PathFact: "is outside them", CommandFact: "may touch other files"}
 
 
 def suggest_flags(decision: Decision) -> str:

@@ -367,7 +367,7 @@ def _if_holding_own(place: ResolvedPath, lookups: ShellLookups) -> Iterator[Reso
     # Removing all of the machine or the home folder is refused for another reason.
     is_whole = place.real in ("/", lookups.home)
     if not is_whole and any(is_below(one, place.real) for one in lookups.own_paths):
-        yield replace(place, own=f"{place.asked} holds dirge's own settings or state")
+        yield replace(place, own=f"{place.asked} contains dirge's own settings or state")
 
 
 def _own_within(text: str, lookups: ShellLookups) -> Iterator[ResolvedPath]:

@@ -67,7 +67,7 @@ class PathResolver:
         elsewhere = why_process_path(located.path, real)
         protected, secret = elsewhere, elsewhere
         if not elsewhere and is_output:
-            protected = "it holds dirge's own output"
+            protected = "it contains dirge's own output"
         elif not elsewhere:
             protected = (
                 why_protected(real, roots)
@@ -212,7 +212,7 @@ def why_process_path(path: str, real: str = "") -> str:
     """
     if path == real:
         is_other = _PROCESS_PATH.match(path + "/")
-        return f"{path} is another place in every process" if is_other else ""
+        return f"{path} means a different place in each process" if is_other else ""
     pending = path.split("/")[::-1]
     at, links = "", 0
     while pending and links < _MAX_LINKS:
@@ -224,7 +224,7 @@ def why_process_path(path: str, real: str = "") -> str:
             continue
         at = f"{at}/{name}"
         if _PROCESS_PATH.match(at + "/"):
-            return f"{at} is another place in every process"
+            return f"{at} means a different place in each process"
         try:
             target = os.readlink(at)
         except (OSError, ValueError):

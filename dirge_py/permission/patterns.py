@@ -243,9 +243,7 @@ def _read_word(text: str, start: int) -> tuple[WordPattern, int]:
     spelled, marks = text[start:position], {("*", True): MANY, ("?", True): ONE}
     is_quoted = not all(is_bare for _, is_bare in tokens)
     if not is_quoted and spelled in _OPERATORS:
-        raise ValueError(
-            f"`{spelled}` joins commands; a rule is compared with one command at a time"
-        )
+        raise ValueError(f"`{spelled}` joins commands, but a rule matches one command at a time")
     return WordPattern(
         re.compile(_regex_of(tokens, "."), re.DOTALL),
         is_literal=marks.keys().isdisjoint(tokens),

@@ -116,7 +116,7 @@ _FILE_PROGRAMS = word_set("mkdir touch mv cp tee sed gsed sort uniq pytest py.te
 _NO_PREFIX: Mapping[str, str] = {
     **dict.fromkeys(
         word_set("rm shred srm unlink rimraf trash truncate dd mkfs wipefs rmdir"),
-        "deletes what it is given",
+        "deletes what you give it",
     ),
     **dict.fromkeys(
         word_set("curl wget nc ncat netcat ssh scp sftp rsync ftp telnet socat http xh aria2c"),
@@ -124,7 +124,7 @@ _NO_PREFIX: Mapping[str, str] = {
     ),
     **dict.fromkeys(
         word_set("chmod chown chgrp chattr setfacl kill pkill killall crontab at batch"),
-        "changes whatever it is given",
+        "changes what you give it",
     ),
     **dict.fromkeys(
         word_set("tar bsdtar unzip zip 7z 7za cpio pax patch gpg install ln"),
@@ -280,7 +280,7 @@ def _prefix_lengths(texts: Sequence[str], depth: int = 0) -> tuple[Sequence[int]
     if name in _NO_PREFIX:
         return (), f"`{name}` {_NO_PREFIX[name]}"
     if (name,) in _RUNNERS or tuple(texts[:2]) in _RUNNERS:
-        return (), f"`{name}` runs the program that it is given"
+        return (), f"`{name}` runs the program you give it"
     if (at := _script_index(texts)) is not None:
         if at < len(texts) and not texts[at].startswith("-"):
             return (at + 1,), ""
@@ -329,7 +329,7 @@ def _program_lengths(texts: Sequence[str]) -> tuple[Sequence[int], str]:
         name = os.path.basename(text)
         is_runner = name in _NO_PREFIX or (name,) in _RUNNERS or _script_index([name]) is not None
         if text == "--" or (is_runner and "/" not in text and "." not in text):
-            return (), f"`{texts[0]}` may run the program behind it"
+            return (), f"`{texts[0]}` may run the program after it"
     name = program_of(texts)
     if name in ("sed", "gsed") and texts[1:2] == ["-i"]:
         return (2,), ""

@@ -134,7 +134,7 @@ def paths_behind_colons(word: Word) -> Iterator[Word]:
 def _check_operands(row: Program, given: ParsedOptions) -> None:
     count = len(given.operands)
     if count and row.operands == "none":
-        raise NotReadOnly("it takes no arguments when it runs unasked")
+        raise NotReadOnly("dirge asks when it has arguments")
     if count and row.needs and not given.names & names_in_text(row.needs):
         raise NotReadOnly("its arguments could change something")
     if row.most is not None and count > row.most:
@@ -143,16 +143,16 @@ def _check_operands(row: Program, given: ParsedOptions) -> None:
         if not word.has_glob:
             continue
         if row.most is not None:
-            raise NotReadOnly(f"{word.text} could become more than one argument")
+            raise NotReadOnly(f"{word.text} could expand to several arguments")
         is_behind_dashes = given.guarded is not None and index >= given.guarded
         if word.text[0] in "*?[" and not row.takes_globs and not is_behind_dashes:
-            raise NotReadOnly(f"{word.text} could become an option; put `--` before it")
+            raise NotReadOnly(f"{word.text} could be read as an option; put `--` before it")
 
 
 def _long_option(row: Program, word: Word, rest: Iterator[Word]) -> tuple[str, Word | None]:
     name, has_value, value = word.text[2:].partition("=")
     if "*" in name or "?" in name or "[" in name:
-        raise NotReadOnly(f"{word.text} could become another option")
+        raise NotReadOnly(f"{word.text} could be read as another option")
     sign = _signs(f"help version {row.long}", r"([^\s=]+)(\S*)").get(name)
     if has_value and sign:
         if word.has_glob and name in names_in_text(row.paths):
@@ -167,7 +167,7 @@ def _short_options(
     row: Program, word: Word, rest: Iterator[Word]
 ) -> Iterator[tuple[str, Word | None]]:
     if word.has_glob:
-        raise NotReadOnly(f"{word.text} could become another option")
+        raise NotReadOnly(f"{word.text} could be read as another option")
     letters = word.text[1:]
     for index, letter in enumerate(letters):
         attached = letters[index + 1 :]

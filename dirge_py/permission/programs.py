@@ -160,7 +160,7 @@ def _free_text(arguments: Sequence[Word]) -> tuple[Word, ...]:
 
 def _cd(arguments: Sequence[Word]) -> tuple[Word, ...]:
     if len(arguments) != 1 or arguments[0].text.startswith("-") or arguments[0].has_glob:
-        raise NotReadOnly("it does not name one folder to go to")
+        raise NotReadOnly("it doesn't name exactly one folder")
     return ()
 
 
@@ -171,7 +171,7 @@ def _test(arguments: Sequence[Word]) -> tuple[Word, ...]:
     """
     for word in arguments:
         if word.has_glob and not word.is_single:
-            raise NotReadOnly(f"{word.text} could become another test; quote it")
+            raise NotReadOnly(f"{word.text} could be read as another test; quote it")
     reads: list[Word] = []
     rest = list(arguments)
     while rest:
@@ -213,14 +213,14 @@ def _bracket(arguments: Sequence[Word]) -> tuple[Word, ...]:
 
 def _sleep(arguments: Sequence[Word]) -> tuple[Word, ...]:
     if not arguments or not all(_SECONDS.fullmatch(word.text) for word in arguments):
-        raise NotReadOnly("only `sleep` with a number runs unasked")
+        raise NotReadOnly("only `sleep` with a number runs without asking")
     return ()
 
 
 def _sed(arguments: Sequence[Word]) -> tuple[Word, ...]:
     texts = [word.text for word in arguments]
     if len(texts) < 2 or texts[0] != "-n" or not _SED_PRINT.fullmatch(texts[1]):
-        raise NotReadOnly("only `sed -n 'N,Mp'` runs unasked")
+        raise NotReadOnly("only `sed -n 'N,Mp'` runs without asking")
     for word in arguments[2:]:
         if word.text.startswith("-") or (word.has_glob and word.text[0] in "*?["):
             raise NotReadOnly(f"{word.text} could be an option")
@@ -238,7 +238,7 @@ def _find(arguments: Sequence[Word]) -> tuple[Word, ...]:
     starts = list(takewhile(lambda word: word.text[:1] not in ("-", "(", "!", ","), arguments))
     for word in starts:
         if word.has_glob and word.text[0] in "*?[":
-            raise NotReadOnly(f"{word.text} could become an option")
+            raise NotReadOnly(f"{word.text} could be read as an option")
     return (*starts, *_find_tests(arguments[len(starts) :]))
 
 
@@ -247,7 +247,7 @@ def _find_tests(tests: Sequence[Word]) -> list[Word]:
     rest = iter(tests)
     for test in rest:
         if test.has_glob:
-            raise NotReadOnly(f"{test.text} could become another test")
+            raise NotReadOnly(f"{test.text} could be read as another test")
         if test.text in _FIND_PLAIN:
             continue
         if test.text not in _FIND_TEXT and test.text not in _FIND_PATH:
@@ -256,7 +256,7 @@ def _find_tests(tests: Sequence[Word]) -> list[Word]:
         if value is None:
             raise NotReadOnly(f"its test {test.text} has no value")
         if value.has_glob and (value.text[0] in "*?[-" or test.text in _FIND_PATH):
-            raise NotReadOnly(f"{value.text} could become another test; quote it")
+            raise NotReadOnly(f"{value.text} could be read as another test; quote it")
         if value.has_glob or test.text in _FIND_PATH:
             reads.append(value)
     return reads

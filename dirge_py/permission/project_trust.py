@@ -142,7 +142,7 @@ class TrustStore:
                 lock.enter_context(hold_lock(self.path.with_name(".trust.json.lock"), _PATIENCE_S))
             except OSError as error:
                 raise FileError(
-                    f"{self.path} cannot be written: {error.strerror}.",
+                    f"{self.path} can't be written: {error.strerror}.",
                     hint="Set DIRGE_STATE_DIR to a folder you can write.",
                 ) from error
             records = self._read()
@@ -159,7 +159,7 @@ class TrustStore:
         except FileNotFoundError:
             return {}
         except OSError as error:
-            raise self._damaged(error.strerror or "it cannot be read") from error
+            raise self._damaged(error.strerror or "it can't be read") from error
         try:
             if len(content) > _MAX_BYTES:
                 raise ValueError("it is larger than 4 MiB")
@@ -217,17 +217,17 @@ def _read_all(anchor: int, found: _FoundFiles) -> None:
         for name, mode in _entries(anchor, folder, found):
             entries_left -= 1
             if entries_left < 0:
-                raise _TooMuch(f"{FOLDER} holds more than {_MOST_ENTRIES} entries")
+                raise _TooMuch(f"{FOLDER} contains more than {_MOST_ENTRIES} entries")
             path = f"{folder}/{name}"
             is_folder = may_hold_acting_files(path)
             if stat.S_ISDIR(mode):
                 if is_folder and path.count("/") > _MOST_LEVELS:
-                    raise _TooMuch(f"{path} lies too deep")
+                    raise _TooMuch(f"{path} is too deep in folders")
                 folders += [path] if is_folder else []
             elif acting_kind(path) or (is_folder and stat.S_ISLNK(mode)):
                 bytes_left -= _read_file(anchor, path, mode, found)
                 if len(found.files) > _MOST_FILES:
-                    raise _TooMuch(f"{FOLDER} holds more than {_MOST_FILES} files to load")
+                    raise _TooMuch(f"{FOLDER} contains more than {_MOST_FILES} files to load")
                 if bytes_left < 0:
                     raise _TooMuch(f"the files of {FOLDER} are larger than 8 MiB together")
 
@@ -250,7 +250,7 @@ def _entries(anchor: int, folder: str, found: _FoundFiles) -> Iterator[tuple[str
         with os.scandir(handle) as entries:
             for count, entry in enumerate(entries):
                 if count > _MOST_ENTRIES:
-                    raise _TooMuch(f"{folder} holds more than {_MOST_ENTRIES} entries")
+                    raise _TooMuch(f"{folder} contains more than {_MOST_ENTRIES} entries")
                 yield entry.name, entry.stat(follow_symlinks=False).st_mode
     except FileNotFoundError:
         return  # It was removed meanwhile, so it will not be loaded either.
@@ -401,7 +401,7 @@ def inspect_project(cwd: Path, environment: Mapping[str, str] = os.environ) -> P
         project = _read_project(root, environment)
     except OSError as error:
         # A folder that cannot be opened has nothing to load; other operations there will report it.
-        return ProjectTrust(root=root, obstacle=error.strerror or "it cannot be opened")
+        return ProjectTrust(root=root, obstacle=error.strerror or "it can't be opened")
     if not (project.files or project.refused or project.obstacle):
         return ProjectTrust(root=root)
     obstacle = project.obstacle or why_untrustable(root, home)
@@ -448,7 +448,7 @@ def trust_project(project: ProjectTrust) -> ProjectTrust:
     it contains a setting that a project may not set. Nothing is stored then.
     """
     if project.obstacle:
-        raise DirgeError(f"{project.root} cannot be trusted: {project.obstacle}.")
+        raise DirgeError(f"{project.root} can't be trusted: {project.obstacle}.")
     hashes = {file.path: file.sha256 for file in project.files}
     record = TrustRecord(device=project.device, inode=project.inode, accepted=hashes)
     trusted = apply_record(project, record)

@@ -76,7 +76,7 @@ _PROTECTED = {
         " .mkshrc .cshrc .tcshrc .login .logout .inputrc .config/fish .config/nushell .config/zsh"
         " .pam_environment .config/environment.d"
     ),
-    "it is started with your desktop or by the system": (
+    "it starts with your desktop or system": (
         ".xprofile .xinitrc .xserverrc .xsession .xsessionrc .xsession.d .config/autostart"
         " .config/autostart-scripts .config/plasma-workspace .config/systemd .local/share/systemd"
         " .local/share/applications .local/share/dbus-1 .local/share/kservices5 .config/i3"
@@ -151,16 +151,16 @@ def why_secret(path: str, roots: tuple[str, ...]) -> str:
     """Return why reading the absolute `path` needs a question, or ""."""
     names = _names_of(path, roots)
     if found := next(_beginning(names, _SECRET_FOLDERS), None):
-        return f"{'/'.join(found[0])} holds keys or credentials"
+        return f"{'/'.join(found[0])} contains keys or credentials"
     last = names[-1] if names else ""
     if last in _EXAMPLES:
         return ""
     shown = path.rstrip("/").rpartition("/")[2]
     if last.startswith(".env"):
-        return f"{shown} may hold secrets"
+        return f"{shown} may contain secrets"
     is_named = any(tuple(names[-len(tail) :]) == tail for tail, _ in _SECRET_LAST.get(last, ()))
     if (is_named or last.endswith(_SECRET_ENDINGS)) and not _PUBLISHED.intersection(names[:-1]):
-        return f"{shown} may hold keys or credentials"
+        return f"{shown} may contain keys or credentials"
     return ""
 
 

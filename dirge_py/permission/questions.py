@@ -89,7 +89,7 @@ def parse_verdict(answer: str) -> JudgeVerdict:
     verdict = _VERDICT.match(answer)
     if verdict is None:
         shown = one_line(answer, _MOST_REASON)
-        return JudgeVerdict("unclear", f"the judge's answer cannot be read: {shown!r}")
+        return JudgeVerdict("unclear", f"the judge's answer can't be read: {shown!r}")
     word, rest = verdict.groups()
     if word == "DENY":
         reason = one_line(rest.split("\n\n")[0], _MOST_REASON)
@@ -401,7 +401,7 @@ def _try_rules(
     """Return the offer for rules that the user wrote; see `TryRules`."""
     rules = [parse_rule(text, "allow") for text in texts]
     if not rules:
-        raise UsageError("There is no rule.", hint="Write one as `execute:make test *`.")
+        raise UsageError("The rule is empty.", hint="Write one as `execute:make test *`.")
     spelled = [str(rule) for rule in rules]
     call = engine.simulate(judged.claims, cwd, tool=judged.call.name)
     if call is None or call((*engine.grants, *rules), ()) != "allow":
@@ -496,15 +496,15 @@ def _exactly(rules: Sequence[Rule]) -> str:
 def _wide(rule: Rule, cwd: str) -> str:
     if rule.op == "execute" and rule.pattern.endswith(" *"):
         kind = (
-            "other options, but no other target" if names_target(rule.pattern) else "any arguments"
+            "other options, but the same target" if names_target(rule.pattern) else "any arguments"
         )
         return f"`{rule.pattern[:-2]}` with {kind}"
     if rule.op == "read" and rule.pattern.endswith("/**"):
-        return f"reading everything below {_near(rule.pattern[:-3], cwd)}, except secrets"
+        return f"reading everything in {_near(rule.pattern[:-3], cwd)}, except secrets"
     if rule.op == "edit" and rule.pattern.endswith("/**"):
         folder = _near(rule.pattern[:-3], cwd)
         where = "this folder" if folder == "." else folder
-        return f"any change below {where}, except to protected names"
+        return f"any change in {where}, except to protected names"
     has_wildcard = "*" in rule.pattern or "?" in rule.pattern
     return (
         f"everything that `{rule.pattern}` matches" if has_wildcard else f"exactly `{rule.pattern}`"

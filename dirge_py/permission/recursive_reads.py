@@ -289,7 +289,7 @@ class _TrackedFilter(FileFilter):
             raise NotReadOnly(f"git tracks files in {moved[0]}, which is a link")
         self._sparse = [f"{top}/{one}" for top, index in self._trees for one in index.sparse]
         if self._sparse and search.has("cached"):
-            raise NotReadOnly(f"git has the files of {self._sparse[0]} in its repository only")
+            raise NotReadOnly(f"the files of {self._sparse[0]} are only in the git repository")
 
     @property
     def suspects(self) -> list[str] | None:
@@ -343,7 +343,7 @@ def _git_grep(words: Sequence[Word]) -> RecursiveRead:
     for word in paths:
         text = word.text[2:] if word.text.startswith((":!", ":^")) else word.text
         if not _PATHSPEC.fullmatch(text) or (text.startswith("/") and text != word.text):
-            raise NotReadOnly(f"{word.text} is a pattern of git's own")
+            raise NotReadOnly(f"{word.text} is a git pathspec")
     return RecursiveRead(
         program="git grep",
         starts=tuple(word for word in paths if word.text.startswith(("/", ".."))),
@@ -402,7 +402,7 @@ def kept_beneath(
     for path in secrets:
         place = places.find(path)
         # A folder of secrets, and a link to one, has no reason yet.
-        found.append(replace(place, secret=place.secret or f"{path} may hold secrets"))
+        found.append(replace(place, secret=place.secret or f"{path} may contain secrets"))
     return found
 
 
@@ -424,7 +424,7 @@ def with_reasons(
     instead = "use the `grep` tool, which leaves such files out" + (
         f", or add {option}" if option else ", or search a smaller folder"
     )
-    what = "which is dirge's own state or keys" if forbidden else "which may hold secrets"
+    what = "which is dirge's own state or keys" if forbidden else "which may contain secrets"
     reason = f"it would also read {named}, {what}: {instead}"
     return [
         replace(place, forbidden=reason)

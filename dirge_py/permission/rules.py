@@ -84,8 +84,8 @@ def parse_rule(text: str, effect: Effect, *, source: str = "") -> Rule:
     op, colon, pattern = text.partition(":")
     if not colon:
         raise UsageError(
-            f"{_where(source)}{text!r} is no rule: it has no `:`.",
-            hint="A rule is `operation:pattern`, like `execute:git *` or `edit:src/**`.",
+            f"{_where(source)}{text!r} isn't a rule: it has no `:`.",
+            hint="A rule is `operation:pattern`, for example `execute:git *` or `edit:src/**`.",
         )
     return make_rule(op.strip(), _trimmed(pattern), effect, source=source)
 
@@ -98,7 +98,7 @@ def make_rule(
     if op not in _OPS:
         near = nearest(op, _OPS)
         raise error(
-            f"{where}`{op}:{pattern}` is no rule: there is no operation `{op}`.",
+            f"{where}`{op}:{pattern}` isn't a rule: there is no operation `{op}`.",
             hint=f"Did you mean `{near}`?" if near else "Operations: " + ", ".join(_OPS) + ".",
         )
     if not pattern:
@@ -112,7 +112,7 @@ def make_rule(
         if op not in ("execute", "read", "edit"):
             name_pattern(pattern)
     except ValueError as problem:
-        raise error(f"{where}`{rule}` is no rule: {problem}.") from None
+        raise error(f"{where}`{rule}` isn't a rule: {problem}.") from None
     return rule
 
 
@@ -165,7 +165,7 @@ def may_forbid(rule: Rule, fact: Fact) -> str:
         could_hit = (one for one in fact.unresolved.commands if could_match(pattern, one.words))
         found = next(could_hit, None)
         if found and found.shown == ANYTHING:
-            return "what it would run or be given is known only when it runs"
+            return "dirge can't tell beforehand what it would run"
         if found:
             what = "which program" if found.is_program else "what"
             return (

@@ -68,8 +68,8 @@ def open_engine(
     for rule in options.project_rules:
         if rule.effect == "allow":
             raise ConfigError(
-                f"{rule.source or 'the project'}: the rule `{rule}` would allow something.",
-                hint="A project may only ask and deny. Allow it in your own settings.",
+                f"{rule.source or 'the project'}: the rule `{rule}` allows something.",
+                hint="A project's rules can only ask or deny. Allow it in your own settings.",
             )
     environment = config.origin.environment
     own_file = [Path(config.origin.path)] if config.origin.path else []
@@ -97,7 +97,8 @@ def wide_workspace_notices(config: Config, workspace: Workspace) -> Sequence[str
     if not all(holds_more_than_project(root, home) for root in workspace.roots):
         return ()
     root = workspace.roots[0]
-    return [f"The workspace is {root}: dirge asks before each edit. Start it in a project folder."]
+    words = f"The workspace is {root}, so dirge asks before each edit."
+    return [f"{words} Start it in a project folder instead."]
 
 
 def rule_keeper(config: Config) -> Callable[[Sequence[str]], str]:

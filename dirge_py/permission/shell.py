@@ -290,12 +290,12 @@ class _Walk:
     ) -> str:
         """Return why no rule may allow this part again, or ""."""
         if self._folders.is_moved:
-            return "it runs in another folder, where the same words run other files"
+            return "it runs in another folder, where the same command runs other files"
         if any(map(runs_inline_code, commands)):
             return "it runs code that is written in the command"
         outside = next((place.asked for place in places if not place.inside), "")
         if outside:
-            return f"it names {outside}, outside of the workspace"
+            return f"it names {outside}, outside the workspace"
         return next((place.protected for place in places if place.protected), "")
 
     def _kept(self, part: Part, search: RecursiveRead | None) -> Iterator[PathFact]:
@@ -319,7 +319,7 @@ class _Walk:
             if word.has_glob and word.text.startswith("-"):
                 found = self._lookups.expand(folder, word.text)
                 if found is None or len(found) > 1:
-                    raise NotReadOnly(f"{word.text} could become another option; quote it")
+                    raise NotReadOnly(f"{word.text} could be read as another option; quote it")
 
     def _starts(self, search: RecursiveRead, folder: str) -> Iterator[ResolvedPath]:
         """Yield the folders below which a search that runs in `folder` reads."""
@@ -330,7 +330,7 @@ class _Walk:
             yield self._lookups.place(folder)
         for word in search.starts:
             if word.has_glob and any(one.startswith(".") for one in word.text.split("/")[-1:]):
-                raise NotReadOnly(f"{word.text} may stand for `..`, too")
+                raise NotReadOnly(f"{word.text} may also match `..`")
             yield from (one for one in self._places(word) if os.path.isdir(one.real))
 
     def _scan(self, part: Part) -> CommandScan:
@@ -378,7 +378,7 @@ class _Walk:
                 continue
             found = self._lookups.expand(real, word.text)
             if found is None:
-                raise NotReadOnly(f"{word.text} stands for too many files to check")
+                raise NotReadOnly(f"{word.text} matches too many files to check")
             yield from (self._lookups.place(path) for path in found)
 
     def _move(self, part: Part, *, is_piped: bool) -> str:
@@ -386,12 +386,12 @@ class _Walk:
         moved = self._folders.follow(part, is_piped=is_piped)
         if self._folders.is_lost:
             self._altered_by = "cd"
-            return "dirge can't tell where this `cd` leads"
+            return "dirge can't tell where this `cd` goes"
         places = [self._lookups.place(folder) for folder in moved]
         if not all(place.inside and not place.forbidden for place in places):
             return "it leaves the workspace"
         if not all(os.path.isdir(place.real) for place in places):
-            return "it goes to a folder that does not exist"
+            return "it goes to a folder that doesn't exist"
         return ""
 
     def _any_places(self, word: Word, otherwise: ResolvedPath) -> tuple[ResolvedPath, ...]:

@@ -129,7 +129,7 @@ class _StructureReader:
             self._skip(newlines=True)
             if self.position >= len(self.text) or self._keyword() in ends:
                 if joint in ("&&", "||", "|") or not count:
-                    raise NotPlain("an operator has no command beside it")
+                    raise NotPlain("an operator has no command next to it")
                 return
             self._read_item(joint)
             count += 1
@@ -229,7 +229,7 @@ class _StructureReader:
                 words.append(self._read_word(is_head=not words))
             self._skip()
         if not words:
-            raise NotPlain("an operator has no command beside it")
+            raise NotPlain("an operator has no command next to it")
         self.redirects += redirects
         self.spelled.append(tuple(map(_as_spelled, words)))
         self._add_parts(words, joint, self.text[start : self.position], redirects, inputs)
@@ -244,7 +244,7 @@ class _StructureReader:
     ) -> None:
         head = _as_spelled(words[0])
         if head in _MOVERS and (self._depth or self._has_moved):
-            raise NotPlain("it changes the folder more than once, or inside of a structure")
+            raise NotPlain("it changes folders more than once, or inside a loop or `if`")
         self._has_moved = self._has_moved or head in _MOVERS
         used = {piece.text for word in words for piece in word if piece.kind == "variable"}
         loops = [loop for loop in self._loops if loop.name in used]
@@ -289,11 +289,11 @@ class _StructureReader:
     def _known_value(self, piece: _Piece, before: str) -> str:
         if piece.text == "?":
             if before.startswith("-"):
-                raise NotPlain("an option holds `$?`")
+                raise NotPlain("an option contains `$?`")
             return "0"
         value = self._known.get(piece.text, "")
         if any(loop.name == piece.text for loop in self._loops):
-            raise NotPlain(f"`${piece.text}` is not known there")
+            raise NotPlain(f"`${piece.text}` is not set there")
         if not value or not _PLAIN_VALUE.fullmatch(value):
             raise NotPlain(f"`${piece.text}` is not known before it runs")
         if piece.text == "PWD" and self._has_moved:

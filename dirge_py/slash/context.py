@@ -16,7 +16,11 @@ _MISSPELLED = re.compile(r"-.*|undo|(show|restore) \S+|restore")
 _OMITTED_ROW = "  {0.number:>5}  {0.how:<9} {0.author:<12} {0.chars:>9,}  {0.beginning}"
 
 
-@command("context", "what is sent to the model, and how much of the window it takes", headless=True)
+@command(
+    "context",
+    "what is sent to the model, and how much of the context window it takes",
+    headless=True,
+)
 async def show_context(args: str, conversation: Conversation, front: FrontEnd) -> None:
     report = conversation.context_report()
     if report is None:
@@ -25,7 +29,7 @@ async def show_context(args: str, conversation: Conversation, front: FrontEnd) -
 
 
 _UNKNOWN = "unknown cause"
-_TRY_AGAIN = "/compact tries again; `[roles] summarize` chooses the model for it."
+_TRY_AGAIN = "/compact tries again; `[roles] summarize` sets the model for it."
 
 
 def _compact_words(conversation: Conversation) -> list[str]:
@@ -36,7 +40,7 @@ def _compact_words(conversation: Conversation) -> list[str]:
 
 @command(
     "compact",
-    "summarize old history, with FOCUS kept above all; look at what is left out, undo",
+    "summarize old messages, keeping FOCUS above all; show what is left out, or undo",
     usage="[FOCUS | show | restore N | --undo]",
     while_running="no",
     headless=True,
@@ -67,23 +71,23 @@ async def compact(args: str, conversation: Conversation, front: FrontEnd) -> Non
             text = f"Message {int(number)} is sent in full again. {_savings_text(shown)}"
             front.show(text, tone="good")
         case words if _MISSPELLED.fullmatch(" ".join(words)):
-            hint = "Use show, restore N, --undo, or words for what to keep above all."
-            raise UsageError(f"/compact has no {args!r}.", hint=hint)
+            hint = "Use show, restore N or --undo, or say what to keep above all."
+            raise UsageError(f"/compact doesn't take {args!r}.", hint=hint)
         case _:
             await _compact_now(args, conversation, front)
 
 
 async def _compact_now(args: str, conversation: Conversation, front: FrontEnd) -> None:
     done: ContextCompacted | None = await conversation.compact(args)
-    failed = f"dirge could not make a summary: {done.problem or _UNKNOWN}." if done else ""
+    failed = f"dirge couldn't make a summary: {done.problem or _UNKNOWN}." if done else ""
     if done is None:
-        front.show("Nothing to compact: the context would not get smaller.")
+        front.show("Nothing to compact: the context wouldn't get smaller.")
     elif done.kind != "failed_summary":
         front.show(f"Compacted. {_savings_text(done)} The session keeps everything.", tone="good")
     elif done.tokens_after >= done.tokens_before:
         front.show(f"{failed} The context is unchanged. {_TRY_AGAIN}", tone="error")
     else:
-        text = f"{failed} Old tool results are cut instead. {_savings_text(done)} {_TRY_AGAIN}"
+        text = f"{failed} Old tool results were cut instead. {_savings_text(done)} {_TRY_AGAIN}"
         front.show(text, tone="warning")
 
 

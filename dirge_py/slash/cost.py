@@ -18,8 +18,8 @@ from dirge_py.types.messages import Usage
 
 MAIN = "main"
 SUMMARY = "summarize"
-ASIDE = "asked on the side"
-_SOME_UNKNOWN = "A + means that the cost of some requests is unknown, such as interrupted ones."
+ASIDE = "side questions"
+_SOME_UNKNOWN = "A + means that the cost of some requests, such as interrupted ones, is unknown."
 _UNKNOWN = 'The price is unknown. Set `price_in` and `price_out` under [models."ALIAS/MODEL"].'
 _FORGOTTEN_AFTER_S = 300.0
 """How long most services cache the prefix of a request after its last use."""
@@ -115,11 +115,11 @@ def _recorded_requests(records: Iterable[Record]) -> list[AnsweredRequest]:
             if request.usage or data.get("content"):
                 requests.append(request)
         elif record.type == "compaction":
-            since.append("old history was folded")
+            since.append("the context was compacted")
             if requests and requests[-1].role == ASIDE:
                 requests[-1] = replace(requests[-1], role=SUMMARY)
         elif record.type in ("branch", "move"):
-            since.append("the conversation moved to another point")
+            since.append("the conversation was rewound")
         elif record.type == "setting" and data.get("name") == "prompt":
             since.append("you chose another prompt")
     return requests
@@ -176,7 +176,7 @@ async def cost(args: str, conversation: Conversation, front: FrontEnd) -> None:
 
 @command(
     "cache",
-    "how much of each request came from the service's cache, and what broke it",
+    "how much of each request came from the prompt cache, and what broke it",
     headless=True,
 )
 async def cache(args: str, conversation: Conversation, front: FrontEnd) -> None:

@@ -17,7 +17,7 @@ from dirge_py.types.errors import UsageError
 _ADD = "add it"
 _MOST_OFFERED = 50
 _OUTSIDE_THE_SANDBOX = (
-    "Commands can't use it: their sandbox already exists. Start with --add-dir for that."
+    "Commands can't use it: their sandbox already exists. Start dirge with --add-dir for that."
 )
 _MOST_CHARS = 400_000
 _MOST_NAMED = 10
@@ -49,7 +49,7 @@ async def add_dir(args: str, conversation: Conversation, front: FrontEnd) -> Non
     folder = _folder(args, conversation.cwd)
     shown = visible(str(folder))
     if any(map(folder.is_relative_to, settings.folders)):
-        front.show(f"{shown} is part of the workspace already.")
+        front.show(f"{shown} is already part of the workspace.")
         return
     text = (
         f"{shown} becomes part of the workspace until this session ends: the mode {settings.mode} "
@@ -65,7 +65,7 @@ async def add_dir(args: str, conversation: Conversation, front: FrontEnd) -> Non
 
 @command(
     "cd",
-    "begin a new session in another folder; alone: at home",
+    "start a new session in another folder; without FOLDER: at home",
     usage="[DIR]",
     while_running="no",
     complete=_folder_names,
@@ -77,7 +77,7 @@ async def cd(args: str, conversation: Conversation, front: FrontEnd) -> None:
         return
     left = conversation.session_id
     await front.open_in(folder)
-    words = "A new session in another folder; permissions of the old session no longer apply."
+    words = "This is a new session; what you allowed in the old one no longer applies."
     if left:
         way_back = shlex.join(("dirge", "-C", str(conversation.cwd), "-r", left))
         words += f" To go back: {visible(way_back)}"
@@ -97,8 +97,8 @@ def _folder(name: str, cwd: Path) -> Path:
     if os.path.isdir(path):
         raise UsageError(f"Can't open {visible(str(path))}.", hint="Check its permissions.")
     if os.path.lexists(path):
-        raise UsageError(f"{visible(str(path))} is not a folder.", hint="Name its folder.")
-    hint = f"A relative name begins at {visible(str(cwd))}."
+        raise UsageError(f"{visible(str(path))} is not a folder.", hint="Give its folder.")
+    hint = f"Relative paths start at {visible(str(cwd))}."
     raise UsageError(f"There is no folder {visible(str(path))}.", hint=hint)
 
 
@@ -119,12 +119,12 @@ def _edited_files(conversation: Conversation) -> Sequence[str]:
 async def diff(args: str, conversation: Conversation, front: FrontEnd) -> None:
     difference = await conversation.timeline.difference(_within_project(args, conversation))
     if difference.obstacle:
-        hint = "`snapshots = true` under [session] stores files as they were."
+        hint = "Set `snapshots = true` under [session] to keep snapshots of files."
         raise UsageError(f"There is no record of what changed. {difference.obstacle}", hint=hint)
     text = difference.diff
     if not text.strip():
         where = f" in {name}" if (name := args.strip()) else ""
-        front.show(f"Nothing differs{where} since {difference.since}.")
+        front.show(f"Nothing changed{where} since {difference.since}.")
         return
     names = [visible(name) for name in dict.fromkeys(_NAMES.findall(text))]
     shown = ", ".join(names[:_MOST_NAMED]) + (" …" if len(names) > _MOST_NAMED else "")
@@ -134,7 +134,7 @@ async def diff(args: str, conversation: Conversation, front: FrontEnd) -> None:
     front.show(f"Since {difference.since}, by you or the model, {files}: {shown}")
     front.show_diff(text)
     if cut:
-        front.show("The rest is left out; /diff FILE shows one file.", tone="warning")
+        front.show("The rest is not shown; /diff FILE shows one file.", tone="warning")
 
 
 def _within_project(name: str, conversation: Conversation) -> str:

@@ -40,8 +40,8 @@ _TERMINAL = ("TERM", "TERM_PROGRAM", "TERM_PROGRAM_VERSION", "COLORTERM", "LANG"
 _LOGGED = ("WARNING", "ERROR", "CRITICAL")
 _MOST_ERRORS = 20
 _HELP_END = (
-    "@path attaches a file, a folder, a picture or a PDF. A line that begins with // is sent as a "
-    "prompt that begins with /."
+    "@path attaches a file, a folder, an image or a PDF. To send a prompt that starts with /, "
+    "start it with //."
 )
 _READ_BYTES = 1_000_000
 _GROUPS = {
@@ -60,14 +60,14 @@ _GROUPS = {
 
 @command(
     "help",
-    "commands and keys; /help WORD: the commands about it",
+    "commands and keys; /help WORD: commands that match",
     aliases=("commands",),
 )
 async def show_help(args: str, conversation: "Conversation", front: FrontEnd) -> None:
     if args:
         front.show("\n".join(_aligned(_matching(args.removeprefix("/"), front.commands))))
         return
-    tables = {**_grouped(front.commands), "Your names": front.commands.own_names}
+    tables = {**_grouped(front.commands), "Your aliases": front.commands.own_names}
     tables["Keys"] = front.keys
     parts = ["\n".join([title, *_aligned(table)]) for title, table in tables.items() if table]
     front.show("\n\n".join([*parts, _HELP_END]))
@@ -95,11 +95,11 @@ def _matching(word: str, commands: Iterable[Command]) -> list[tuple[str, str]]:
     rows = [_row(each) for each in named or every]
     found = rows if named else [row for row in rows if word.lower() in " ".join(row).lower()]
     if not found:
-        raise UsageError(f"No command is about {word!r}.", hint="/help lists all of them.")
+        raise UsageError(f"No command matches {word!r}.", hint="/help lists all of them.")
     return found
 
 
-@command("quit", "leave; the session is kept", aliases=("exit", "q", ":q"))
+@command("quit", "quit; the session is kept", aliases=("exit", "q", ":q"))
 async def quit_dirge(args: str, conversation: "Conversation", front: FrontEnd) -> None:
     front.quit()
 
@@ -120,7 +120,7 @@ def _aligned(rows: Sequence[tuple[str, str]]) -> list[str]:
 async def release_notes(args: str, conversation: "Conversation", front: FrontEnd) -> None:
     text = next((p.read_text(encoding="utf-8") for p in _PLACES if p.is_file()), "")
     if not text:
-        raise UsageError("This installation has no CHANGELOG.", hint="The project's page has it.")
+        raise UsageError("This installation has no changelog.", hint="The project page has it.")
     front.show(newest_notes(text))
 
 
@@ -137,7 +137,7 @@ def newest_notes(changelog: str) -> str:
 
 @command(
     "feedback",
-    "write a report about a problem to a file, without secrets; nothing is sent",
+    "write a problem report to a file, without secrets; nothing is sent",
     usage="[WHAT HAPPENED]",
     aliases=("bug",),
     headless=True,
@@ -164,7 +164,7 @@ def _issues_page() -> str:
         urls = []
     pages = dict(entry.split(", ", 1) for entry in urls if ", " in entry)
     named = (pages[name] for name in ("Issues", "Source", "Homepage") if name in pages)
-    return next((f"at {page}" for page in named), "where you have dirge from")
+    return next((f"at {page}" for page in named), "where you got dirge from")
 
 
 def _doctor_text(cwd: Path) -> str:
@@ -195,7 +195,7 @@ def _report(
     errors = [f"{m.error_kind or 'error'}: {m.error_message}" for m in failed]
     errors += _log_errors(state_dir() / "log" / "dirge.jsonl")
     for title, lines in (
-        ("Settings", ["not known here"] if changed is None else changed),
+        ("Settings", ["unknown"] if changed is None else changed),
         ("What `dirge doctor` finds", findings.splitlines()),
         ("Last errors", "\n".join(errors[-_MOST_ERRORS:] or ["none"]).splitlines()),
     ):

@@ -21,7 +21,7 @@ _AMOUNT = re.compile(r"\d+|\d*\.\d+|none|off")
 
 @command(
     "limits",
-    "what this run and session used of their limits; set one for this session",
+    "show limits and how much of them is used; set one for this session",
     usage="[NAME N|none]",
     while_running="yes",
     headless=True,
@@ -48,8 +48,8 @@ async def limits(args: str, conversation: Conversation, front: FrontEnd) -> None
         LimitsTable.model_validate({key: most})
     except ValueError:  # Pydantic's errors are some, too.
         unit = " whole" if _NAMES[key] not in ("cost", "session_cost", "time") else ""
-        hint = f"Give a{unit} number above 0, or none."
-        raise UsageError(f"{written.strip()!r} is no limit.", hint=hint) from None
+        hint = f"Give a{unit} number above 0, or `none`."
+        raise UsageError(f"{written.strip()!r} isn't a valid limit.", hint=hint) from None
     conversation.settings.set_limit(key, most)
     since = " from the next run on" if key == "time_s" else ""
     shown = "no longer limited" if most is None else f"at most {format_amount(_NAMES[key], most)}"
@@ -68,5 +68,5 @@ def _table(conversation: Conversation) -> str:
     run = "This run" if conversation.is_running else "The last run"
     parts = [run, *of_run, "", "This session", cost, tokens]
     if conversation.cost_usd is None:
-        parts += ["", "The price of some requests is unknown: they are not in the cost."]
+        parts += ["", "The price of some requests is unknown; the cost leaves them out."]
     return "\n".join(parts)

@@ -14,7 +14,7 @@ _LATER = "The model sees it from the next run on."
 
 @command(
     "memory",
-    "show or edit the notes kept between sessions",
+    "show or edit the notes that are kept between sessions",
     usage="[edit [user]]",
     headless=True,
     # Not `edit user`: a completion that begins with another one would hide it.
@@ -35,12 +35,12 @@ async def memory(args: str, conversation: Conversation, front: FrontEnd) -> None
             await _edit(provider, store, front)
         case _:
             hint = "/memory shows the notes, /memory edit [user] opens them in your editor."
-            raise UsageError(f"/memory has no {args!r}.", hint=hint)
+            raise UsageError(f"/memory doesn't take {args!r}.", hint=hint)
 
 
 @command(
     "remember",
-    "keep a note for later sessions in this project, or in all",
+    "keep a note for later sessions of this project, or of all",
     usage="[--user] TEXT",
     headless=True,
 )

@@ -9,11 +9,11 @@ from dirge_py.types.errors import UsageError
 from dirge_py.types.modes import mode_named
 
 MODES = {
-    "standard": "edits files in the workspace unasked, asks before commands that act",
-    "accept": "as standard, and also memory and similar without asking",
-    "restrictive": "asks before every edit and every command that acts",
-    "plan": "reads only; edits and commands that act are denied",
-    "yolo": "asks only before changing dirge's own settings; deny rules still hold",
+    "standard": "edits workspace files; asks before commands that can change things",
+    "accept": "like standard, and also writes memory without asking",
+    "restrictive": "asks before edits and before commands that can change things",
+    "plan": "only reads; denies everything that can change things",
+    "yolo": "asks only before changing dirge's own settings; deny rules still apply",
 }
 """What each mode means."""
 
@@ -37,7 +37,7 @@ async def mode(args: str, conversation: Conversation, front: FrontEnd) -> None:
 
 @command(
     "why",
-    "what was decided, or would be, and by which rule; runs nothing",
+    "explain a past decision, or what dirge would decide; runs nothing",
     usage="[NUMBER|TOOL INPUT]",
     headless=True,
     complete=lambda conversation: [f"{name} " for name in conversation.tool_names],
@@ -66,7 +66,7 @@ def _allow_words(conversation: Conversation) -> list[str]:
 
 @command(
     "allow",
-    "what is allowed for this session",
+    "show or change what is allowed for this session",
     usage="[list|add RULE|remove NUMBER|clear]",
     aliases=("permissions", "approvals", "allowed-tools"),
     while_running="listing",
@@ -90,17 +90,17 @@ async def allow(args: str, conversation: Conversation, front: FrontEnd) -> None:
             front.show(_grants_text(settings.grants))
         case "remove":
             hint = _grants_text(settings.grants)
-            raise UsageError(f"There is no grant {rest or 'without a number'}.", hint=hint)
+            raise UsageError(f"This session has no rule {rest or 'without a number'}.", hint=hint)
         case "clear":
             settings.clear_grants()
-            front.show("Removed: only the rules allow calls now.", tone="good")
+            front.show("Removed. Only the rules in your settings allow calls now.", tone="good")
         case _:
             hint = "A rule is op:pattern, such as execute:make *"
-            raise UsageError("/allow needs list, add RULE, remove NUMBER or clear.", hint=hint)
+            raise UsageError("Use /allow with list, add RULE, remove NUMBER or clear.", hint=hint)
 
 
 def _grants_text(grants: Sequence[object]) -> str:
     if not grants:
-        return "Nothing is allowed for this session beyond the rules."
+        return "Nothing is allowed for this session beyond the rules in your settings."
     rows = [f"  {number}  {grant}" for number, grant in enumerate(grants, 1)]
     return "\n".join(["Allowed for this session", *rows])

@@ -3,21 +3,10 @@
 import re
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
-
 from dirge_py.lib.lazy import late
 from dirge_py.lib.paths import from_home
 from dirge_py.lib.text import clean, one_line
-from dirge_py.plan.approval import (
-    Accept,
-    AutoApprove,
-    DeferPlan,
-    PlanAnswer,
-    PlanApprover,
-    Reject,
-    ReplacePlan,
-    Revise,
-)
+from dirge_py.plan.approval import Accept, AutoApprove, DeferPlan, PlanAnswer, PlanApprover, Reject, ReplacePlan, Revise
 from dirge_py.plan.state import NAME, PlanStatus, load_state, notice_at_start, terms_of
 from dirge_py.sdk.outcome_text import plan_outcome_text
 from dirge_py.session.import_export.export import write_new_file
@@ -25,6 +14,8 @@ from dirge_py.slash.base import FrontEnd, ReceivesOutcome, Unsupported, command
 from dirge_py.types.errors import UsageError
 from dirge_py.types.outcomes import AwaitingConfirmation, Done
 from dirge_py.types.questions import Question, QuestionOption
+from typing import TYPE_CHECKING
+
 
 if TYPE_CHECKING:
     from dirge_py.conversation.conversation import Conversation
@@ -36,7 +27,7 @@ else:
 
 _VERBS = ("status", "stop", "resume", "accept", "drop", "save")
 _SAVE = re.compile(r"save(?:\s+\S+)?")
-_OFF = "Plans are switched off: `[plan] enabled` is false in the settings."
+_OFF = "Plans are off: `[plan] enabled` is false in the settings."
 _STATUS_TEXTS: dict[PlanStatus, str] = {
     "active": "It is running.",
     "waiting": "It waits to be accepted.",
@@ -95,7 +86,7 @@ class FrontEndApprover:
 
 @command(
     "plan",
-    "work through a big request: explore, plan, implement, review; save [PATH] writes the plan",
+    "handle a big request: explore, plan, implement, review; save [PATH] writes the plan to a file",
     usage="REQUEST | status | stop | resume | accept | drop",
     headless=True,
     complete=lambda conversation: _VERBS,

@@ -13,12 +13,12 @@ from dirge_py.types.extensions import HookReport, PluginReport
 from dirge_py.types.tools import LoopTool
 
 _SUMMARY_CHARS = 100
-_NONE = "There are no plugins. A plugin is one file in the folder `plugins` beside config.toml."
+_NONE = "There are no plugins. A plugin is one file in the `plugins` folder next to config.toml."
 
 
 @command(
     "plugins",
-    "plugins, and what each added; off NAME turns one off for this session",
+    "list plugins and what each adds; off NAME turns one off for this session",
     usage="[off NAME]",
     complete=lambda conversation: ["off"],
 )
@@ -32,7 +32,7 @@ async def plugins(args: str, conversation: Conversation, front: FrontEnd) -> Non
         front.show(f"The plugin {name} is off for this session.", tone="good")
         return
     if args:
-        raise UsageError(f"/plugins has no {args!r}.", hint="/plugins, or /plugins off NAME.")
+        raise UsageError(f"/plugins doesn't take {args!r}.", hint="/plugins, or /plugins off NAME.")
     reports = known.report()
     front.show("\n".join(line for plugin in reports for line in _described(plugin)) or _NONE)
 
@@ -47,7 +47,7 @@ async def hooks(args: str, conversation: Conversation, front: FrontEnd) -> None:
 
 @command(
     "tools",
-    "the tools; with a name, what it does and its arguments; --chain: what wraps its calls",
+    "list the tools; NAME: its description and arguments; --chain: what wraps its calls",
     usage="[NAME] [--chain]",
     complete=lambda conversation: conversation.tool_names,
 )

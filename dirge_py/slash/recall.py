@@ -36,14 +36,12 @@ _PASSAGE_CHARS = 1_500
 """Longer texts are split: models of embeddings take a few thousand tokens, some only 500."""
 _MOST_SHOWN = 8
 _SHOWN_CHARS = 200
-_USAGE = (
-    "/recall WORDS finds texts with these words, /recall --semantic TEXT texts with its meaning."
-)
+_USAGE = "/recall WORDS searches by words, /recall --semantic TEXT by meaning."
 
 
 @command(
     "recall",
-    "find what was said in this project's sessions and noted in memory; --semantic: by meaning",
+    "search this project's sessions and memory; --semantic: by meaning",
     usage="[--semantic [--model [ALIAS/]ID]] TEXT",
     while_running="yes",
     headless=True,
@@ -58,9 +56,11 @@ async def recall(args: str, conversation: Conversation, front: FrontEnd) -> None
         elif flag == "--model" and words:
             model = words.pop(0)
         else:
-            raise UsageError(f"/recall has no {flag!r}, or it lacks a value.", hint=_USAGE)
+            raise UsageError(
+                f"/recall doesn't take {flag!r}, or its value is missing.", hint=_USAGE
+            )
     if not words:
-        raise UsageError("Recall what?", hint=_USAGE)
+        raise UsageError("What do you want to recall?", hint=_USAGE)
     if model and not is_semantic:
         raise UsageError("--model needs --semantic.", hint=_USAGE)
     if is_semantic:
@@ -98,7 +98,7 @@ async def _by_meaning(text: str, model: str, conversation: Conversation, front: 
     vectors = {key: v for key, v in known if key in used and len(v) == len(wanted)}
     new = [each for each, key in keys.items() if key not in vectors]
     if new:
-        front.show(f"Asking {answer.model} for the embeddings of {plural(len(new), 'text')}.")
+        front.show(f"Requesting embeddings from {answer.model} for {plural(len(new), 'text')}.")
     try:
         for start in range(0, len(new), _TEXTS_AT_ONCE):
             batch = new[start : start + _TEXTS_AT_ONCE]

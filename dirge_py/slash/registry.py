@@ -5,16 +5,17 @@ import pkgutil
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from types import ModuleType
-from typing import TYPE_CHECKING
-
 from dirge_py.lib.fuzzy import fuzzy_score
 from dirge_py.lib.nearest import nearest
 from dirge_py.types.errors import UsageError
 from dirge_py.types.extensions import Command
+from types import ModuleType
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from dirge_py.conversation.conversation import Conversation
+
+
 
 
 _LEAST_FUZZY = 2
@@ -72,7 +73,9 @@ class Registry:
         warnings: list[str] = []
         for command in commands:
             if command.name in self._by_name:
-                warnings.append(f"/{command.name} of a plugin is left out: the name is taken.")
+                warnings.append(
+                    f"A plugin's command /{command.name} is left out: the name is taken."
+                )
             else:
                 self.add(command)
                 self._of_extensions.append(command.name)
@@ -175,7 +178,7 @@ class Registry:
             return UsageError(f"/{name} needs the terminal UI.", hint=hint)
         near = nearest(name, self._by_name)
         meant = f"Did you mean /{near}? " if near else ""
-        hint = f"{meant}/help lists the commands; // at the start sends the line as a prompt."
+        hint = f"{meant}/help lists the commands; start the line with // to send it as a prompt."
         return UsageError(f"There is no command /{name}{where}.", hint=hint)
 
 

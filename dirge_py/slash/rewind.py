@@ -11,28 +11,28 @@ from dirge_py.session.tree import RewindPoint, SessionTree
 from dirge_py.slash.base import Choice, FrontEnd, ask_option, ask_options, command
 from dirge_py.types.errors import UsageError
 
-_LEFT_OUT = "Too large for a snapshot or ignored then, so left as they are"
+_LEFT_OUT = "Too large for a snapshot, or ignored by git then, so left as they are"
 _HERE = "here"
 _MOST_DIGITS = 9
 _MOST_FILES = 20
 _MOST_OFFERED = 30
 _SIGNS = {"added": "+", "changed": "~", "removed": "-"}
-_WOULD = {"added": "would come back", "changed": "would change", "removed": "would be removed"}
+_WOULD = {"added": "will come back", "changed": "will change", "removed": "will be removed"}
 _BOTH = "conversation and files"
 _CONVERSATION = "only the conversation"
 _FILES = "only the files"
 _SCOPES: dict[str, RewindScope] = {_BOTH: "both", _CONVERSATION: "conversation", _FILES: "files"}
 _HEADLINES = {
     "redo": "The last move is undone.",
-    "clone": "A new branch ends at that message. /redo reverses that.",
-    "switch": "The session is at that point now. /redo goes back to where you were.",
-    "fork": "A new branch begins here. /redo reverses that.",
+    "clone": "You are on a new branch that ends at that message. /redo reverses that.",
+    "switch": "You are at that point now. /redo goes back to where you were.",
+    "fork": "You are on a new branch. /redo reverses that.",
 }
 
 
 @command(
     "rewind",
-    "go back to before an earlier prompt: conversation, files or both",
+    "go back to before an earlier prompt: conversation, files, or both",
     usage="[N]",
     aliases=("checkpoint",),
     while_running="no",
@@ -48,7 +48,7 @@ async def rewind(args: str, conversation: Conversation, front: FrontEnd) -> None
         await _move(conversation, front, target, scope, preview)
 
 
-@command("redo", "reverse the last move within the session", while_running="no")
+@command("redo", "reverse the last /undo, /rewind or move in /tree", while_running="no")
 async def redo(args: str, conversation: Conversation, front: FrontEnd) -> None:
     _refuse_arguments(args, "redo")
     target = conversation.timeline.before_last_move()
@@ -66,12 +66,14 @@ async def _go_back(args: str, conversation: Conversation, front: FrontEnd, *, wh
         await _move(conversation, front, target, None)
 
 
-@command("undo", "go back to before the last prompt, with the files", while_running="no")
+@command("undo", "undo the last prompt and its file changes", while_running="no")
 async def undo(args: str, conversation: Conversation, front: FrontEnd) -> None:
     await _go_back(args, conversation, front, why="undo")
 
 
-@command("retry", "undo the last prompt, with its files, to edit and resend it", while_running="no")
+@command(
+    "retry", "undo the last prompt and its file changes, to edit and resend it", while_running="no"
+)
 async def retry(args: str, conversation: Conversation, front: FrontEnd) -> None:
     await _go_back(args, conversation, front, why="retry")
 
@@ -83,7 +85,7 @@ def _refuse_arguments(args: str, name: str) -> None:
 
 @command(
     "tree",
-    "the branches of this session; with an id: go there",
+    "show the branches of this session; with an id: go there",
     usage="[ID]",
     while_running="listing",
     headless=True,
@@ -108,7 +110,7 @@ def _prompt_ids(conversation: Conversation) -> list[str]:
 
 @command(
     "fork",
-    "a new branch before a prompt, which comes back to the input",
+    "start a branch before an earlier prompt, which comes back to the input",
     usage="[ID]",
     aliases=("branch",),
     while_running="no",
@@ -123,7 +125,7 @@ async def fork(args: str, conversation: Conversation, front: FrontEnd) -> None:
 
 @command(
     "clone",
-    "a new branch that ends at a message",
+    "start a branch that ends at a message",
     usage="[ID]",
     while_running="no",
     complete=lambda c: [point.id for point in c.timeline.points()] if c.session_id else [],
@@ -161,8 +163,8 @@ async def _chosen_point(
         raise UsageError("There is nothing to go back to.", hint="This session has no prompts yet.")
     if args:
         if not args.isdecimal() or len(args) > _MOST_DIGITS or not 1 <= int(args) <= len(prompts):
-            text = f"/rewind goes back by a number of prompts, 1 to {len(prompts)}, not {args!r}."
-            raise UsageError(text, hint="/rewind alone lets you pick.")
+            text = f"/rewind takes a number of prompts from 1 to {len(prompts)}, not {args!r}."
+            raise UsageError(text, hint="/rewind without a number lets you pick.")
         return prompts[int(args) - 1]
     changed = await conversation.timeline.changed_since(prompts)
     choices = [Choice(id=_HERE, label="(current)", detail="stay here")]
@@ -187,9 +189,11 @@ async def _ask_scope(preview: RewindPreview, front: FrontEnd) -> RewindScope | N
 async def _ask_for_user_files(preview: RewindPreview, front: FrontEnd) -> Sequence[str] | None:
     """Which files that the user changed go back as well; None if they cancel."""
     offered = preview.yours[:_MOST_OFFERED]
-    text = "You changed these files since. Which of them should go back, too? The others are kept."
+    text = (
+        "You changed these files since then. Which ones should go back, too? The others are kept."
+    )
     if more := len(preview.yours) - len(offered):
-        text += f" {more} more are kept in any case."
+        text += f" {more} more are always kept."
     notes = {c.path: f"{_WOULD[c.kind]}{_line_counts(c)}" for c in offered}
     return await ask_options(front, "Yours", text, notes)
 
@@ -218,9 +222,9 @@ def _preview_text(preview: RewindPreview) -> str:
     if preview.unavailable:
         lines.append(f"The files stay as they are: {preview.unavailable}.")
     elif not preview.changes and not preview.yours:
-        lines.append("No file would change.")
+        lines.append("No file will change.")
     if preview.changes:
-        lines.append(f"{plural(len(preview.changes), 'file')} would be put back:")
+        lines.append(f"{plural(len(preview.changes), 'file')} will be restored:")
         lines += _change_lines(preview.changes)
     if preview.yours:
         lines.append("Changed by you since, and kept unless you choose them:")
@@ -237,9 +241,9 @@ def _result_text(moved: RewindResult) -> str:
         headline = "The files went back; the conversation stays. /redo reverses that."
     lines = [headline]
     if moved.done:
-        lines.append(f"{plural(len(moved.done), 'file')} put back: {_joined_names(moved.done)}")
+        lines.append(f"{plural(len(moved.done), 'file')} restored: {_joined_names(moved.done)}")
     if moved.failed:
-        lines.append(f"{plural(len(moved.failed), 'file')} could not be put back:")
+        lines.append(f"{plural(len(moved.failed), 'file')} couldn't be restored:")
         lines += _capped([f"  {visible(path)}: {visible(why)}" for path, why in moved.failed])
     if moved.kept:
         lines.append(f"Changed by you since, and kept: {_joined_names(moved.kept)}")

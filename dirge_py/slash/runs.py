@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
-
 from dirge_py.context.prompt_text import prompt_text
 from dirge_py.conversation.conversation import Conversation
 from dirge_py.conversation.deps import ForkOptions
@@ -19,6 +18,7 @@ from dirge_py.types.errors import DirgeError, UsageError
 from dirge_py.types.events import LoopEvent, UsageReported
 from dirge_py.types.messages import AssistantMessage, ToolResultMessage
 
+
 _SHOWN_CHARS = 60
 _NO_TODOS = "The todo list is empty."
 _SIDE_QUESTION = (
@@ -29,20 +29,20 @@ _SIDE_QUESTION = (
 
 @command(
     "continue",
-    "continue after a limit, an error or an interruption, with new limits",
+    "continue a run that stopped at a limit, an error or an interruption, with fresh limits",
     while_running="no",
     headless=True,
 )
 async def continue_run(args: str, conversation: Conversation, front: FrontEnd) -> None:
     if args:
-        hint = "Send them as a prompt: it continues the run, too."
+        hint = "To add something, send it as a prompt: that continues the run, too."
         raise UsageError("/continue takes no arguments.", hint=hint)
     await _continue(conversation, front, single_turn=False)
 
 
 @command(
     "step",
-    "one turn, then wait: with PROMPT, or the next turn; in a run, wait after this turn",
+    "run one turn, then pause: with PROMPT, or the next turn; in a run, pause after this turn",
     usage="[PROMPT]",
     while_running="yes",
 )
@@ -53,11 +53,13 @@ async def step(args: str, conversation: Conversation, front: FrontEnd) -> None:
         else:
             await _continue(conversation, front, single_turn=True)
     elif args:
-        hint = "A prompt during a run steers it; /step alone waits after this turn."
-        raise UsageError("A run is active: /step can't begin another.", hint=hint)
+        hint = "A prompt during a run steers it; /step without one pauses after this turn."
+        raise UsageError("A run is active, so /step can't start another.", hint=hint)
     else:
         conversation.interject()
-        front.show("The run waits after the calls of this turn; then /step takes the next turn.")
+        front.show(
+            "The run will pause after this turn's tool calls. Then /step takes the next turn."
+        )
 
 
 async def _continue(conversation: Conversation, front: FrontEnd, *, single_turn: bool) -> None:
@@ -77,25 +79,25 @@ async def _continue(conversation: Conversation, front: FrontEnd, *, single_turn:
     conversation.continue_run(decisions, single_turn=single_turn)
 
 
-@command("stop", "stop the run after this turn, when its calls are done", while_running="yes")
+@command("stop", "stop the run after this turn's tool calls", while_running="yes")
 async def stop(args: str, conversation: Conversation, front: FrontEnd) -> None:
     if args:
         raise UsageError("/stop takes no arguments.", hint="A prompt during a run steers it.")
     if conversation.is_compacting:
-        front.show("A compaction has no turns: wait until it ends, or interrupt it.")
+        front.show("Compaction has no turns: wait until it ends, or interrupt it.")
     elif conversation.is_running:
         conversation.interject()
-        front.show("The run stops after the calls of this turn.")
+        front.show("The run will stop after this turn's tool calls.")
     elif conversation.exclusive_owner is not None:
         conversation.exclusive_owner.interrupt("user")
         front.show("Stopping the plan.")
     else:
-        front.show("Nothing runs.")
+        front.show("Nothing is running.")
 
 
 @command(
     "btw",
-    "ask about the conversation without tools and without adding to it",
+    "ask a side question: without tools, and not added to the conversation",
     usage="QUESTION",
     headless=True,
 )
@@ -110,7 +112,7 @@ async def btw(args: str, conversation: Conversation, front: FrontEnd) -> None:
     aside = await conversation.fork(ForkOptions(history="frozen", tools=(), max_turns=1))
     aside.subscribe(count)
     conversation.side_questions += 1
-    front.show("Asking on the side.")
+    front.show("Asking a side question.")
     try:
         outcome = await aside.send(f"{_SIDE_QUESTION}{args}")
         answers = (m.text for m in reversed(aside.messages) if isinstance(m, AssistantMessage))
@@ -120,13 +122,13 @@ async def btw(args: str, conversation: Conversation, front: FrontEnd) -> None:
         await aside.close()
     if not answer.strip():
         words, hint = why_not_done(outcome)
-        raise DirgeError(f"No answer came: {words}", hint=hint)
+        raise DirgeError(f"No answer: {words}", hint=hint)
     front.show(f"By the way: {args}\n\n{answer.strip()}")
 
 
 @command(
     "goal",
-    "what a run must reach before it ends; a model judges it; off removes it",
+    "set a goal that a run must reach before it ends, judged by a model; off removes it",
     usage="[TEXT | off]",
     complete=lambda conversation: ["off"],
 )
@@ -138,12 +140,12 @@ async def goal(args: str, conversation: Conversation, front: FrontEnd) -> None:
         front.show(f"The goal: {current}" if current else "There is no goal. /goal TEXT sets one.")
     elif args in ("off", "none"):
         conversation.settings.set_goal("")
-        front.show("There is no goal any more, from the next run on.", tone="good")
+        front.show("The goal is removed from the next run on.", tone="good")
     else:
         conversation.settings.set_goal(args)
         judge = (config and config.roles.critic) or "the main model"
         when = "the next run" if conversation.is_running else "your next prompt"
-        until = f"From {when} on, a run continues until {judge} finds that the goal is met."
+        until = f"From {when} on, each run continues until {judge} decides that the goal is met."
         front.show(f"The goal: {args}\n{until} /goal off removes it.", tone="good")
 
 
@@ -168,7 +170,7 @@ def running_commands(conversation: Conversation) -> list[str]:
 
 @command(
     "tasks",
-    "the commands in the background; `kill ID` ends one",
+    "list background commands; `kill ID` ends one",
     usage="[kill ID]",
     aliases=("bashes", "ps"),
     while_running="yes",
@@ -181,11 +183,15 @@ async def tasks(args: str, conversation: Conversation, front: FrontEnd) -> None:
     verb, _, shell_id = args.partition(" ")
     shell_id = shell_id.strip()
     if not args:
-        front.show("\n".join(map(_task_line, shells.list())) or "Nothing runs in the background.")
+        front.show(
+            "\n".join(map(_task_line, shells.list())) or "Nothing is running in the background."
+        )
     elif verb != "kill" or not shell_id:
-        raise UsageError(f"/tasks has no {args!r}.", hint="/tasks lists, /tasks kill ID.")
+        raise UsageError(
+            f"/tasks doesn't take {args!r}.", hint="/tasks lists them, /tasks kill ID ends one."
+        )
     elif not shells.get(shell_id).is_running:
-        front.show(f"{shell_id} has ended already.")
+        front.show(f"{shell_id} has already ended.")
     else:
         await shells.kill(shell_id)
         front.show(f"{shell_id} was stopped.", tone="good")
@@ -204,7 +210,7 @@ def _task_line(state: ShellState) -> str:
     return f"{state.id:<5} {how:<11} {took:>8} {state.total_bytes:>11,} bytes  {command}{asks}"
 
 
-@command("todos", "the todo list of the model", aliases=("todo",), headless=True)
+@command("todos", "show the model's todo list", aliases=("todo",), headless=True)
 async def todos(args: str, conversation: Conversation, front: FrontEnd) -> None:
     records = conversation.timeline.records()
     if not records:

@@ -4,9 +4,6 @@ import asyncio
 import re
 import shlex
 from collections.abc import Sequence
-from pathlib import Path
-from typing import cast
-
 from dirge_py.config.paths import state_dir
 from dirge_py.conversation.conversation import Conversation
 from dirge_py.lib.paths import from_home, shorten_home
@@ -14,19 +11,16 @@ from dirge_py.lib.text import clean, one_line, plural, visible
 from dirge_py.lib.text_width import align_columns, cell_width, cut
 from dirge_py.session.history import shorten_title, title_of
 from dirge_py.session.ids import project_id, project_root
-from dirge_py.session.import_export.export import (
-    ExportedSession,
-    ExportFormat,
-    export_file_name,
-    render_export,
-    write_new_file,
-)
+from dirge_py.session.import_export.export import ExportFormat, ExportedSession, export_file_name, render_export, write_new_file
 from dirge_py.session.index.session_index import SessionIndex
 from dirge_py.session.store import DAMAGED, SessionSummary, Store, Trash
 from dirge_py.slash.base import Choice, FrontEnd, ask_option, command
 from dirge_py.slash.rewind import relative_time
 from dirge_py.types.errors import SessionElsewhere, UsageError
 from dirge_py.types.messages import UserMessage
+from pathlib import Path
+from typing import cast
+
 
 _MOST_SHOWN = 50
 _MOST_LISTED = 20
@@ -42,13 +36,13 @@ _ENDINGS = {".md": "md", ".html": "html", ".htm": "html", ".json": "json"}
 
 
 @command(
-    "clear", "begin a new session; this one is kept", aliases=("new", "reset"), while_running="no"
+    "clear", "start a new session; this one is kept", aliases=("new", "reset"), while_running="no"
 )
 async def clear(args: str, conversation: Conversation, front: FrontEnd) -> None:
     left = conversation.session_id
     await front.open(None)
     if left:
-        front.show(f"A new session. The one before: dirge -r {left}", tone="good")
+        front.show(f"New session. To return to the last one: dirge -r {left}", tone="good")
 
 
 def _session_words(conversation: Conversation) -> list[str]:
@@ -59,7 +53,7 @@ def _session_words(conversation: Conversation) -> list[str]:
 
 @command(
     "sessions",
-    "open, list, rename or delete sessions; --all: of all projects; also: rename ID TITLE",
+    "open, list, rename (rename ID TITLE) or delete sessions; --all: of all projects",
     usage="[ID | WORDS | list | current | switch ID | delete [ID]]",
     aliases=("resume",),
     while_running="listing",
@@ -79,7 +73,9 @@ async def sessions(args: str, conversation: Conversation, front: FrontEnd) -> No
             return
         case "current", "":
             current, title = conversation.session_id, conversation.unsent.title
-            front.show(f"{current}  {title}".rstrip() if current else "Nothing is stored here.")
+            front.show(
+                f"{current}  {title}".rstrip() if current else "There are no stored sessions here."
+            )
             return
         case "delete", name:
             store = Store(folder_of_state(conversation), project_root(conversation.cwd))
@@ -303,13 +299,13 @@ async def export(args: str, conversation: Conversation, front: FrontEnd) -> None
     front.show(f"Exported {len(messages)} messages to {path}", tone="good")
 
 
-@command("rename", "give this session another title", usage="TITLE", aliases=("name",))
+@command("rename", "rename this session", usage="TITLE", aliases=("name",))
 async def rename(args: str, conversation: Conversation, front: FrontEnd) -> None:
     if not args.strip():
         hint = "For example: /rename the parser, second try"
         raise UsageError("/rename needs a title.", hint=hint)
     title = conversation.rename(args)
-    front.show(f"New title of this session: {title}", tone="good")
+    front.show(f"This session is now titled: {title}", tone="good")
 
 
 def _export_target(args: str) -> tuple[str, str]:

@@ -3,9 +3,6 @@
 import asyncio
 import platform
 from collections.abc import Iterator
-from pathlib import Path
-from typing import TYPE_CHECKING, cast
-
 from dirge_py.files.atomic import atomic_write
 from dirge_py.git.repository import branch_of
 from dirge_py.lib.lazy import late
@@ -16,6 +13,9 @@ from dirge_py.lib.version import __version__
 from dirge_py.slash.base import Choice, FrontEnd, Unsupported, command, pick_name
 from dirge_py.slash.runs import running_commands
 from dirge_py.types.errors import ConfigError, DirgeError, UsageError
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
 
 if TYPE_CHECKING:
     from dirge_py.config.commands import changed_settings, config_init
@@ -27,15 +27,15 @@ else:
 
 _AT_ONCE_S = 1.0
 _LEVELS = {
-    "off": "no thinking, if the model allows that",
-    "minimal": "hardly any",
-    "low": "little, for plain work",
+    "off": "no thinking, if the model allows it",
+    "minimal": "very little",
+    "low": "a little, for simple work",
     "medium": "the default of most services",
-    "high": "long, for difficult work",
-    "xhigh": "as long as the model can",
+    "high": "a lot, for hard work",
+    "xhigh": "as much as the model can",
 }
 _NONE = "none"
-_LATER = "Most of it applies from the next session on: /clear begins one."
+_LATER = "Most of it applies from the next session on: /clear starts one."
 _MOST_TOOLS = 40
 
 
@@ -56,7 +56,7 @@ async def model(args: str, conversation: "Conversation", front: FrontEnd) -> Non
         before, now = settings.thinking, settings.set_model(spec)
         level = settings.thinking
         thinking = f", thinking {level}," if level != before else ""
-        words = f"The model is {now}{thinking} from the next turn on."
+        words = f"Model: {now}{thinking} from the next turn on."
         front.show(f"{words}\n{_for_new_sessions('model', now)}", tone="good")
         if spec == args:
             await _warn_if_unlisted(now, conversation, front)
@@ -100,7 +100,7 @@ async def _pick_model(conversation: "Conversation", front: FrontEnd) -> str | No
         for alias in conversation.settings.services()
     ]
     if not choices:
-        front.show(f"The model is {current}; no other is configured.")
+        front.show(f"The model is {current}; no other model is configured.")
         return None
     return await front.pick("Model", choices, current=current)
 
@@ -111,12 +111,12 @@ async def _pick_from_service(
     listing = asyncio.ensure_future(conversation.settings.models_of(alias))
     try:
         if not (await asyncio.wait({listing}, timeout=_AT_ONCE_S))[0]:
-            front.show(f"Asking {alias} for its models.")
+            front.show(f"Fetching the models of {alias} …")
         choices = [_model_choice(option) for option in await listing]
     finally:
         listing.cancel()
     if not choices:
-        raise UsageError(f"{alias} lists no models.", hint=f"Name one: /model {alias}/ID")
+        raise UsageError(f"{alias} lists no models.", hint=f"Give its id: /model {alias}/ID")
     return await front.pick(f"Models of {alias}", choices, current=conversation.settings.model)
 
 
@@ -147,7 +147,7 @@ async def effort(args: str, conversation: "Conversation", front: FrontEnd) -> No
 
 @command(
     "prompt",
-    "use one of your prompts, with the tools and the model it names",
+    "use one of your prompts, with the tools and model it sets",
     usage="[NAME|none]",
     while_running="no",
     complete=lambda c: [*c.settings.prompts.names, _NONE],
@@ -155,9 +155,9 @@ async def effort(args: str, conversation: "Conversation", front: FrontEnd) -> No
 async def prompt(args: str, conversation: "Conversation", front: FrontEnd) -> None:
     book = conversation.settings.prompts
     if not book.names:
-        hint = "Write one into `prompts/<name>.md` beside your config.toml."
+        hint = "To add one, write `prompts/<name>.md` next to your config.toml."
         raise UsageError("There are no prompts.", hint=hint)
-    details = {name: book.describe(name) for name in book.names} | {_NONE: "use no prompt"}
+    details = {name: book.describe(name) for name in book.names} | {_NONE: "use none"}
     choices = [Choice(id=name, label=name, detail=detail) for name, detail in details.items()]
     current = book.current.name if book.current is not None else _NONE
     name = args or await front.pick("Prompt", choices, current=current)
@@ -174,7 +174,7 @@ async def prompt(args: str, conversation: "Conversation", front: FrontEnd) -> No
 
 @command(
     "config",
-    "the settings you changed; `edit` opens the file in your editor and checks it",
+    "show the settings you changed; `edit` opens the file in your editor and checks it",
     usage="[edit]",
     aliases=("settings",),
     complete=lambda conversation: ["edit"],
@@ -182,15 +182,15 @@ async def prompt(args: str, conversation: "Conversation", front: FrontEnd) -> No
 async def config(args: str, conversation: "Conversation", front: FrontEnd) -> None:
     file = front.settings_file
     if file is None:
-        raise UsageError("There are no settings here.", hint="Start `dirge` in a project.")
+        raise UsageError("There are no settings to show here.", hint="Start `dirge` in a project.")
     if args == "edit":
         await _edit(front, file)
         return
     if args:
         hint = "/config shows what is set, /config edit opens the file in your editor."
-        raise UsageError(f"/config has no {args!r}.", hint=hint)
-    rows = [f"  {line}" for line in changed_lines(front) or ["nothing: the defaults apply"]]
-    note = "" if file.exists() else " (there is none yet)"
+        raise UsageError(f"/config doesn't take {args!r}.", hint=hint)
+    rows = [f"  {line}" for line in changed_lines(front) or ["nothing changed: the defaults apply"]]
+    note = "" if file.exists() else " (not created yet)"
     after = "/config edit changes it. `dirge config show` prints every setting."
     front.show("\n".join([f"Settings: {file}{note}", *rows, after]))
 
@@ -210,13 +210,16 @@ async def _edit(front: FrontEnd, file: Path) -> None:
         front.show("Nothing was changed.")
         return
     if file.read_text(encoding="utf-8") != before:
-        raise ConfigError(f"Another program changed {file} meanwhile; nothing was written.")
+        raise ConfigError(f"Another program changed {file} in the meantime; nothing was written.")
     text = after if after.endswith("\n") else f"{after}\n"
     atomic_write(file, text.encode(), mode=file.stat().st_mode & 0o777)
     try:
         front.settings()
     except ConfigError as error:
-        front.show(f"Written, but not usable:\n{error.message}\n{error.hint}".strip(), tone="error")
+        front.show(
+            f"Written, but the settings are not valid:\n{error.message}\n{error.hint}".strip(),
+            tone="error",
+        )
         front.set_input("/config edit")
         return
     front.show(f"{file} was written and is valid. {_LATER}", tone="good")
@@ -224,7 +227,7 @@ async def _edit(front: FrontEnd, file: Path) -> None:
 
 @command(
     "status",
-    "version, session, folders, model, mode, settings, tools and cost at a glance",
+    "show version, session, folders, model, mode, settings, tools and cost",
     headless=True,
 )
 async def status(args: str, conversation: "Conversation", front: FrontEnd) -> None:

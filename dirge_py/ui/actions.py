@@ -41,7 +41,7 @@ async def interrupt(app: DirgeApp) -> None:
         await app.controller.submit("/rewind", "now")
     elif app.controller.conversation is not None and app.controller.conversation.messages:
         name = app.keymap.name_of("screen", "interrupt")
-        app.hint(f"{name} again goes back to an earlier prompt.")
+        app.hint(f"Press {name} again to go back to an earlier prompt.")
 
 
 def stop(app: DirgeApp) -> None:
@@ -60,7 +60,7 @@ def stop(app: DirgeApp) -> None:
         if was_pressed or app.controller.conversation is None:
             app.leave(0)
         else:
-            app.hint(f"{app.keymap.name_of('screen', 'stop')} again quits.")
+            app.hint(f"Press {app.keymap.name_of('screen', 'stop')} again to quit.")
 
 
 def quit(app: DirgeApp) -> None:  # noqa: A001 - the action's name
@@ -68,7 +68,7 @@ def quit(app: DirgeApp) -> None:  # noqa: A001 - the action's name
     is_active = app.controller.is_busy or app.controller.state == "compacting"
     if is_active and not _is_second_press(app, "quit", within_s=QUIT_WITHIN_S):
         key = app.keymap.name_of("composer", "delete_or_quit")
-        app.hint(f"Still working. {key} again stops it and quits.")
+        app.hint(f"Still working. Press {key} again to stop and quit.")
         return
     app.leave(0)
 
@@ -111,7 +111,7 @@ def drop_queue(app: DirgeApp) -> None:
         app.composer.prompts.add(text)
     if dropped:
         older = app.keymap.name_of("composer", "history_older")
-        app.hint(f"Dropped from the queue: {len(dropped)}. {older} brings it back.")
+        app.hint(f"Queue cleared ({len(dropped)}). {older} brings back each message.")
     else:
         app.hint("Nothing is queued.")
 
@@ -133,10 +133,10 @@ async def paste(app: DirgeApp) -> None:
     elif not clip.image:
         app.composer.paste(clip.text)
     elif len(clip.image) > PICTURE_LIMIT:
-        app.notify_user("The picture is larger than 5 MiB. Scale it down first.", tone="warning")
+        app.notify_user("The image is larger than 5 MiB. Scale it down first.", tone="warning")
     elif conversation is not None and conversation.settings.sees_pictures is False:
         model = conversation.settings.model
-        words = f"{model} cannot look at pictures; /model switches to another model."
+        words = f"{model} can't read images. /model switches to another model."
         app.notify_user(words, tone="warning")
     else:
         app.composer.write(app.pictures.add(clip.image) + " ")
@@ -182,8 +182,8 @@ async def pager(app: DirgeApp) -> None:
 def release_mouse(app: DirgeApp) -> None:
     app.use_mouse(is_ours=not app.has_mouse)
     key = app.keymap.name_of("screen", "release_mouse")
-    whose = "dirge's again" if app.has_mouse else f"the terminal's; {key} takes it back"
-    app.hint(f"The mouse is {whose}.")
+    given = f"The terminal has the mouse now. {key} gives it back to dirge."
+    app.hint("dirge has the mouse again." if app.has_mouse else given)
 
 
 async def palette(app: DirgeApp) -> None:

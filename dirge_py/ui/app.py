@@ -55,6 +55,7 @@ if TYPE_CHECKING:
 
 
 
+
 Action: TypeAlias = Callable[["DirgeApp"], object]
 """An action of the screen; what it returns is awaited if it is a coroutine."""
 
@@ -374,7 +375,9 @@ class DirgeApp(TerminalApp):
         self.hint("")
 
     def on_composer_pasted_too_much(self) -> None:
-        words = "Only the first MiB of the paste was inserted. Attach a file with @."
+        words = (
+            "Only the first MiB of the paste was inserted. To send all of it, attach a file with @."
+        )
         self.notify_user(words, tone="warning")
 
     def on_text_area_changed(self, message: TextArea.Changed) -> None:
@@ -502,7 +505,7 @@ class KeyChords:
         if not self._first:
             self._first = key
             self._timer = self._composer.set_timer(self.patience_s, self.cancel)
-            self._hint(f"{spell(key)} … the second key; Esc cancels")
+            self._hint(f"{spell(key)} … press the second key, or Esc to cancel")
             return True
         first = self._first
         self.cancel()
@@ -524,8 +527,8 @@ class KeyChords:
 
 
 _TYPED = (
-    ("! COMMAND", "run it in your shell; the model doesn't see !! COMMAND"),
-    ("/keybindings", "every other key, and how to change them"),
+    ("! COMMAND", "run it in your shell; !! COMMAND hides it from the model"),
+    ("/keybindings", "all keys, and how to change them"),
 )
 
 
@@ -549,7 +552,7 @@ class TuiFrontEnd:
         if row is not None and row.lines > page.lines_in_view and not app.controller.is_busy:
             # A long text is read from its start.
             page.go_to(LinePosition(row, 0))
-            app.hint(f"{app.keymap.name_of('screen', 'page_down')} scrolls on.")
+            app.hint(f"{app.keymap.name_of('screen', 'page_down')} scrolls down.")
 
     async def pick(self, title: str, choices: Sequence[Choice], *, current: str = "") -> str | None:
         return await self.app.dialogs.pick(title, choices, current)

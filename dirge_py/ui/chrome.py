@@ -3,11 +3,6 @@
 import asyncio
 import json
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Literal
-
-from rich.cells import cell_len
-from textual.worker import Worker
-
 from dirge_py.extensions.plugins.registration import Plugins
 from dirge_py.frontend.controller import ChatController
 from dirge_py.lib.lazy import late
@@ -24,6 +19,11 @@ from dirge_py.ui.terminal.editor import EditorFollower
 from dirge_py.ui.theme.styles import Styles
 from dirge_py.ui.transcript.blocks import duration_text, format_tokens
 from dirge_py.ui.transcript.lines import Line
+from rich.cells import cell_len
+from textual.worker import Worker
+from typing import Literal, TYPE_CHECKING
+
+
 
 if TYPE_CHECKING:
     from dirge_py.config.schema import Config
@@ -175,8 +175,8 @@ class ChromePresenter:
                 self._refresh_own_status()
                 took_s = self._clock() - self.activity.began
                 if took_s > LONG_RUN_S and conversation.exclusive_owner is None:
-                    words = "it went wrong" if self.activity.mood == "error" else "it is done"
-                    self._notify(f"{words}, after {took_s:.0f} s")
+                    words = "failed" if self.activity.mood == "error" else "done"
+                    self._notify(f"{words} after {took_s:.0f} s")
 
     def refresh_checkout(self) -> None:
         """Read the branch and the state of the checkout again."""
@@ -237,7 +237,9 @@ class ChromePresenter:
         is_asking = self._controller.is_asking
         if is_asking and not self._was_asking:
             is_of_plan = self._is_plan_running and not self._controller.is_running
-            self._notify("the plan waits for you" if is_of_plan else "a question waits")
+            self._notify(
+                "the plan needs your decision" if is_of_plan else "waiting for your answer"
+            )
         self._was_asking = is_asking
         self._note_end_of_plan()
         if (self._controller.state in _BUSY) != bool(self.progress):
@@ -285,7 +287,7 @@ class ChromePresenter:
         self._feed.transcript.redraw()
         took_s = self._clock() - was_since
         if took_s > LONG_RUN_S:
-            self._notify(f"the plan has ended, after {took_s:.0f} s")
+            self._notify(f"the plan ended after {took_s:.0f} s")
 
     @property
     def status(self) -> run_state.StatusModel:

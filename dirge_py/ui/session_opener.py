@@ -3,10 +3,6 @@
 import asyncio
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from dataclasses import replace
-from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
-
 from dirge_py import slash
 from dirge_py.frontend.controller import ChatController
 from dirge_py.frontend.session_opener import OpenMode, SessionOpener
@@ -26,12 +22,17 @@ from dirge_py.ui.options import UiOptions, UiSettings
 from dirge_py.ui.status import prompt_in_use
 from dirge_py.ui.theme.styles import theme_names, use_extension_themes
 from dirge_py.ui.transcript.blocks import GreetingBlock
+from functools import partial
+from pathlib import Path
+from typing import Any, Protocol, TYPE_CHECKING
 
 if TYPE_CHECKING:
     from dirge_py.config.schema import Config
     from dirge_py.conversation.conversation import Conversation
     from dirge_py.permission.project_trust import TrustGate
     from dirge_py.session.history import PlanRecordEvent
+
+
 
 
 _MOST_RECENT = 3
@@ -174,7 +175,7 @@ class TuiSessionOpener:
             self._dialogs, notify, service, why, has_demo=self.start.demo is not None
         )
         if ending == "given up":
-            self._feed.notify("Nothing was changed. Enter asks again, Ctrl+D leaves.")
+            self._feed.notify("Nothing was changed. Enter starts setup again, Ctrl+D quits.")
             self._controller.needs_setup = True
             self._screen.hint("")  # Updates the status line.
         elif ending == "demo" and self.start.demo is not None:
@@ -208,7 +209,7 @@ class TuiSessionOpener:
     ) -> None:
         self._feed.renderer.replay(conversation.messages, besides)
         settings = conversation.settings
-        self._feed.notify(f"Back in this session, with {settings.model}, mode {settings.mode}.")
+        self._feed.notify(f"Resumed this session with {settings.model}, mode {settings.mode}.")
 
     def greet(self, conversation: "Conversation") -> None:
         from dirge_py.slash.permission import MODES  # noqa: PLC0415 - after the first frame

@@ -250,10 +250,12 @@ class UserShell:
         command = text[1 if is_for_model else 2 :].strip()
         conversation = self._controller.conversation
         if conversation is None or not command:
-            self._hint("! COMMAND runs in your shell; the model doesn't see !! COMMAND.")
+            self._hint("! COMMAND runs in your shell; !! COMMAND hides it from the model.")
             return
         if self._is_busy:
-            self._feed.notify("Another command of yours is running. End it first.", tone="warning")
+            self._feed.notify(
+                "Another shell command of yours is running. End it first.", tone="warning"
+            )
             self._composer.put_before(text)
             return
         self._is_busy = True
@@ -310,4 +312,4 @@ class UserShell:
             self._shown.remove(message)
             self._feed.notify(error.message, tone="warning")
         if message in conversation.inserts.waiting:
-            self._hint("The model gets it at the next boundary.")
+            self._hint("The model sees it at the next tool boundary.")

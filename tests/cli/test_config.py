@@ -103,5 +103,5 @@ def test_unknown_config_verb_is_refused_with_list_of_verbs(
     result = product.run("config", *words)
 
     assert (result.exit_code, result.stdout) == (2, "")
-    assert f"`dirge config` has no `{words[0]}`" in result.stderr
+    assert f"`dirge config` has no verb `{words[0]}`" in result.stderr
     assert "init, check, show, path, prompt" in result.stderr

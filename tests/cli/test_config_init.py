@@ -2,15 +2,15 @@
 
 import signal
 import termios
-from pathlib import Path
-
-import pytest
-
 from dirge_py.cli.config import ConsolePrompter
 from dirge_py.slash.base import Choice
+from pathlib import Path
 from tests.support.fake_service import FakeService, ModelReply, RawReply
 from tests.support.product import Product
 from tests.support.terminal import Terminal
+
+import pytest
+
 
 TAGS = RawReply(body='{"models": [{"name": "qwen3", "size": 1}, {"name": "gemma3", "size": 1}]}')
 LISTED = RawReply(body='{"data": [{"id": "a-1"}, {"id": "b-1"}, {"id": "b-2"}]}')
@@ -37,8 +37,8 @@ def test_enter_selects_detected_provider_and_number_selects_model(tmp_path: Path
     with FakeService([TAGS, TAGS, ModelReply(text="ok")]) as service:
         terminal = start_config_init(tmp_path, service)
         terminal.read_until("*  1  Ollama  answers at")
-        answer(terminal, "narrow [1]: ", "")
-        answer(terminal, "narrow [1]: ", "2")
+        answer(terminal, "filter by [1]: ", "")
+        answer(terminal, "filter by [1]: ", "2")
         terminal.read_until("gemma3 answered.")
         terminal.read_until("Now run `dirge` in the folder of your project.")
         assert terminal.finish() == 0
@@ -53,15 +53,15 @@ def test_typed_words_filter_choices_and_key_is_not_echoed(tmp_path: Path) -> Non
     (folder / "config.toml").write_text("# mine\n[ui]\n")
     with FakeService([LISTED, ModelReply(text="ok")]) as service:
         terminal = start_config_init(tmp_path)
-        terminal.read_until("exists: a provider is added to it.")
-        answer(terminal, "narrow [1]: ", "groq")
+        terminal.read_until("Adding a provider to")
+        answer(terminal, "filter by [1]: ", "groq")
         answer(terminal, "other ways): ", "")
-        answer(terminal, "narrow [2]: ", "another address")
+        answer(terminal, "filter by [2]: ", "another URL")
         answer(terminal, "Base URL [", service.openai_url)
-        answer(terminal, "narrow [2]: ", "")
-        answer(terminal, "not shown): ", "sk-typed")
-        answer(terminal, "narrow [1]: ", "b")
-        answer(terminal, "narrow [2]: ", "3")
+        answer(terminal, "filter by [2]: ", "")
+        answer(terminal, "(hidden): ", "sk-typed")
+        answer(terminal, "filter by [1]: ", "b")
+        answer(terminal, "filter by [2]: ", "3")
         terminal.read_until("b-2 answered.")
         assert termios.tcgetattr(terminal.master) == terminal.before
         assert terminal.finish() == 0
@@ -76,7 +76,7 @@ def test_typed_words_filter_choices_and_key_is_not_echoed(tmp_path: Path) -> Non
 def test_key_typed_as_choice_is_refused_and_erased_from_the_screen(tmp_path: Path) -> None:
     key = "sk-ant-api03-abcDEF1234567890"
     terminal = start_config_init(tmp_path)
-    answer(terminal, "narrow [1]: ", key)
+    answer(terminal, "filter by [1]: ", key)
     terminal.read_until("This looks like an API key")
     shown = terminal.output.decode().rpartition(key)[2]
     assert "\x1b[A\x1b[2K" in shown
@@ -85,11 +85,11 @@ def test_key_typed_as_choice_is_refused_and_erased_from_the_screen(tmp_path: Pat
     assert terminal.output.count(key.encode()) == 1
 
 
-@pytest.mark.parametrize("mark", ["narrow [1]: ", "other ways): "])
+@pytest.mark.parametrize("mark", ["filter by [1]: ", "other ways): "])
 def test_ctrl_c_exits_and_writes_nothing(tmp_path: Path, mark: str) -> None:
     terminal = start_config_init(tmp_path)
-    if mark != "narrow [1]: ":
-        answer(terminal, "narrow [1]: ", "groq")
+    if mark != "filter by [1]: ":
+        answer(terminal, "filter by [1]: ", "groq")
     terminal.read_until(mark)
     assert terminal.interrupt() == 128 + signal.SIGINT
     assert b"Nothing was changed." in terminal.output
@@ -98,7 +98,7 @@ def test_ctrl_c_exits_and_writes_nothing(tmp_path: Path, mark: str) -> None:
 
 def test_ctrl_d_cancels_and_writes_nothing(tmp_path: Path) -> None:
     terminal = start_config_init(tmp_path)
-    terminal.read_until("narrow [1]: ")
+    terminal.read_until("filter by [1]: ")
     terminal.press("\x04")
     terminal.read_until("Nothing was changed.")
     assert terminal.finish() == 1
@@ -116,7 +116,7 @@ def test_invalid_settings_are_reported_before_questions(tmp_path: Path) -> None:
     (tmp_path / "config" / "config.toml").write_text("[ui\n")
     terminal = start_config_init(tmp_path)
     assert terminal.finish() == 2
-    assert b"config.toml:1" in terminal.output and b"narrow" not in terminal.output
+    assert b"config.toml:1" in terminal.output and b"filter by" not in terminal.output
 
 
 def test_template_flag_is_refused_by_other_verbs(product: Product) -> None:

@@ -89,7 +89,7 @@ def test_all_flag_includes_other_projects(product: Product, stored: Store, tmp_p
     assert "others" in good(product, "--all")
     assert other.folder.name in good(product, "list", "--all")
     assert "others" in good(product, "-C", str(tmp_path / "other"))
-    assert "No session of this project" in refused(product, "search", "others")[1]
+    assert "No message in this project" in refused(product, "search", "others")[1]
     assert "theirs" in good(product, "search", "--all", "others")
 
 
@@ -175,7 +175,7 @@ def test_deleted_session_can_be_restored(product: Product, stored: Store) -> Non
     assert "--undo 20261120-aaaa11" in good(product, "delete", "--yes", "aaaa")
     assert "aaaa" not in good(product)
     assert refused(product, "search", "beta")[0] == 1
-    assert "is back" in good(product, "delete", "--undo", "aaaa")
+    assert "restored;" in good(product, "delete", "--undo", "aaaa")
 
     assert {path: path.read_bytes() for path in product.journals} == before
     assert "beta" in good(product, "search", "beta")
@@ -313,7 +313,7 @@ def test_imported_session_belongs_to_its_project(product: Product, tmp_path: Pat
     session_id = imported.split()[0]
     assert f"`dirge -C {shop} -r {session_id}`" in imported
     assert "left out: 1 messages of sub-agents" in imported
-    assert "was imported before" in again
+    assert "was already imported" in again
     assert session_id.split("-")[1][:4] in good(product, "-C", str(shop))
     assert "imported from claude " in " ".join(
         good(product, "show", "-C", str(shop), session_id).split()
@@ -356,14 +356,14 @@ def test_import_skips_invalid_files(product: Product) -> None:
         (["show", "a", "b"], 2, "takes one id"),
         (["export", "aaaa", "--format", "pdf"], 2, "invalid choice"),
         (["export", "aaaa", "-o", "no/such/folder/f"], 1, "No such file"),
-        (["list", "everything"], 2, "takes no words"),
+        (["list", "everything"], 2, "takes no arguments"),
         (["list", "-n", "0"], 2, "not a whole number"),
         (["list", "--al"], 2, "no flag `--al`"),
-        (["repair"], 2, "repair which session"),
-        (["delete"], 2, "delete which session"),
+        (["repair"], 2, "repair needs a session"),
+        (["delete"], 2, "delete needs a session"),
         (["delete", "--yes", "zzz"], 1, "no session 'zzz'"),
         (["delete", "--undo", "zzz"], 1, "No deleted session"),
-        (["import"], 2, "import which files"),
+        (["import"], 2, "import needs files"),
         (["list", "-C", "nowhere"], 2, "no such folder"),
     ],
 )

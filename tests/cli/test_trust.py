@@ -171,7 +171,10 @@ def test_project_with_too_many_files_cannot_be_trusted(product: Product) -> None
     for number in range(257):
         product.file(f".dirge/skills/s{number}", "x")
     report = show_trust(product)
-    assert (report["files"], report["obstacle"]) == ([], ".dirge holds more than 256 files to load")
+    assert (report["files"], report["obstacle"]) == (
+        [],
+        ".dirge contains more than 256 files to load",
+    )
     assert product.run("trust", "--accept", report["digest"]).exit_code == 1
 
 
@@ -194,7 +197,7 @@ def test_project_without_acting_files_needs_no_trust(product: Product) -> None:
     report = show_trust(product)
     assert (report["state"], report["files"]) == ("none", [])
     result = product.run("trust", "--accept", report["digest"])
-    assert (result.exit_code, result.stderr) == (1, "dirge: there is nothing to trust.\n")
+    assert (result.exit_code, result.stderr) == (1, "dirge: this project has nothing to trust.\n")
     started = product.will(ModelReply(text="hello")).run("-p", "x")
     assert (started.exit_code, started.stderr) == (0, "")
 

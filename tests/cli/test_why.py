@@ -203,8 +203,11 @@ def test_path_alone_is_enough_for_file_tools(product: Product, tool: str) -> Non
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        (["webfech", "x"], "Taken as a prompt; did you mean `dirge why webfetch …`?\n"),
-        (["bahs", "ls -l", "--json"], "Taken as a prompt; did you mean `dirge why bash …`?\n"),
+        (["webfech", "x"], "This was sent as a prompt. Did you mean `dirge why webfetch …`?\n"),
+        (
+            ["bahs", "ls -l", "--json"],
+            "This was sent as a prompt. Did you mean `dirge why bash …`?\n",
+        ),
         (["webfech"], ""),
         (["does", "it", "fail"], ""),
         (["the", "test", "is", "red"], ""),

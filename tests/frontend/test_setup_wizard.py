@@ -1,22 +1,15 @@
 """Setting up a provider: each question, cancelling, and what is stored."""
 
 from collections.abc import Sequence
+from dirge_py.config.load import load
+from dirge_py.frontend.setup_wizard import Ending, looks_like_key, set_up, tidy_key, tidy_url, usual_name
+from dirge_py.providers.setup import ProviderSetup
+from dirge_py.slash.base import Choice, Tone
 from pathlib import Path
+from tests.support.fake_service import FakeService, ModelReply, RawReply
 
 import pytest
 
-from dirge_py.config.load import load
-from dirge_py.frontend.setup_wizard import (
-    Ending,
-    looks_like_key,
-    set_up,
-    tidy_key,
-    tidy_url,
-    usual_name,
-)
-from dirge_py.providers.setup import ProviderSetup
-from dirge_py.slash.base import Choice, Tone
-from tests.support.fake_service import FakeService, ModelReply, RawReply
 
 LISTED = RawReply(body='{"data": [{"id": "a"}, {"id": "b"}]}')
 REFUSED = RawReply(status=401, body='{"error": {"message": "no such key"}}')
@@ -85,8 +78,8 @@ async def test_custom_server_is_stored_under_chosen_name(
             ("Where is the key", "another variable"),
             ("Variable", "$CORP_KEY"),
             ("Choose a model", "b"),
-            ("A name for it, as in NAME/b", "not a name"),
-            ("A name for it", "work"),
+            ("Name for this provider, as in NAME/b", "not a name"),
+            ("Name for this provider", "work"),
         )
         assert await user.set_up(file) == "stored"
         assert [seen.headers["authorization"] for seen in service.requests] == [
@@ -102,13 +95,13 @@ async def test_refused_key_is_asked_again(file: Path) -> None:
     with FakeService([REFUSED, LISTED, ModelReply(text="ok")]) as service:
         user = Answers(
             ("Choose a provider", "Mistral"),
-            ("API key of Mistral", ""),
-            ("Where is the key", "another address"),
+            ("API key for Mistral", ""),
+            ("Where is the key", "another URL"),
             ("Base URL", service.openai_url),
             ("Where is the key", "type it"),
-            ("Key", "sk-wrong"),
+            ("API key (hidden)", "sk-wrong"),
             ("The key was refused", ""),
-            ("API key of Mistral", "sk-right"),
+            ("API key for Mistral", "sk-right"),
             ("Choose a model", ""),
         )
         assert await user.set_up(file) == "stored"
@@ -124,18 +117,18 @@ async def test_unreachable_server_and_web_page_lead_to_another_address(
             OWN,
             ("Base URL", "https://nobody.invalid/v1"),
             ("Where is the key", "type it"),
-            ("Key", "sk"),
-            ("No response from", "another address"),
+            ("API key (hidden)", "sk"),
+            ("No response from", "another URL"),
             ("Base URL", f"http://127.0.0.1:{service.port}"),
-            ("Where is the key", "needs none"),
-            ("a model API", "another address"),
+            ("Where is the key", "no key needed"),
+            ("a model API", "another URL"),
             ("Base URL", f"http://127.0.0.1:{service.port}"),
-            ("Where is the key", "needs none"),
-            ("a model API", "another address"),
+            ("Where is the key", "no key needed"),
+            ("a model API", "another URL"),
             ("Base URL", ""),
-            ("Where is the key", "needs none"),
+            ("Where is the key", "no key needed"),
             ("Choose a model", ""),
-            ("A name for it", ""),
+            ("Name for this provider", ""),
         )
         assert await user.set_up(file) == "stored"
         asked = [(seen.path, seen.headers.get("authorization")) for seen in service.requests]
@@ -148,11 +141,11 @@ async def test_setup_can_continue_with_key_that_may_not_list_models(file: Path) 
     with FakeService([REFUSED, ModelReply(text="ok")]) as service:
         user = Answers(
             ("Choose a provider", "Mistral"),
-            ("API key of Mistral", ""),
-            ("Where is the key", "another address"),
+            ("API key for Mistral", ""),
+            ("Where is the key", "another URL"),
             ("Base URL", service.openai_url),
             ("Where is the key", "type it"),
-            ("Key", "sk"),
+            ("API key (hidden)", "sk"),
             ("The key was refused", "continue"),
             ("Model id", ""),
         )
@@ -163,18 +156,18 @@ async def test_setup_can_continue_with_key_that_may_not_list_models(file: Path) 
 async def test_known_service_asks_only_for_its_key(file: Path) -> None:
     user = Answers(
         ("Choose a provider", "Mistral"),
-        ("API key of Mistral", "https://console.mistral.ai/keys"),
-        ("API key of Mistral", "$MISTRAL_API_KEY"),
-        ("API key of Mistral", "two words of some length"),
-        ("API key of Mistral", "short"),
-        ("API key of Mistral", LEAVE),
+        ("API key for Mistral", "https://console.mistral.ai/keys"),
+        ("API key for Mistral", "$MISTRAL_API_KEY"),
+        ("API key for Mistral", "two words of some length"),
+        ("API key for Mistral", "short"),
+        ("API key for Mistral", LEAVE),
         DONE,
     )
     assert await user.set_up(file) == "given up"
     assert user.shown[1:] == [
-        "This is an address, not a key.",
-        "Enter the key itself, without the name of a variable.",
-        "A key has no blanks and only ASCII characters.",
+        "This is a URL, not a key.",
+        "Enter the key itself, not the name of a variable.",
+        "A key has only ASCII characters, and no spaces.",
         "This is too short for a key: 5 characters.",
     ]
 
@@ -200,7 +193,7 @@ async def test_set_variable_is_offered_before_typing_a_key(
 async def test_key_in_address_is_refused_and_not_shown(file: Path, typed: str) -> None:
     user = Answers(OWN, ("Base URL", typed), ("Base URL", LEAVE), DONE)
     assert await user.set_up(file) == "given up"
-    assert user.shown[-1] == "This holds an API key. Enter only the address here."
+    assert user.shown[-1] == "This contains an API key. Enter only the URL here."
     assert list(file.parent.iterdir()) == []
 
 
@@ -295,13 +288,13 @@ async def test_failed_setup_is_repeated_with_entered_values(file: Path) -> None:
         user = Answers(
             OWN,
             ("Base URL", service.openai_url),
-            ("Where is the key", "needs none"),
+            ("Where is the key", "no key needed"),
             ("Choose a model", "b"),
-            ("test request did not work", "again"),
+            ("test request failed", "start over"),
             ("Base URL", ""),
-            ("Where is the key", "needs none"),
+            ("Where is the key", "no key needed"),
             ("Choose a model", ""),
-            ("A name for it", "here"),
+            ("Name for this provider", "here"),
         )
         assert await user.set_up(file) == "stored"
         assert not any("authorization" in seen.headers for seen in service.requests)
@@ -319,14 +312,19 @@ async def test_failed_setup_is_repeated_with_entered_values(file: Path) -> None:
         [OWN, ("Base URL", ""), ("Base URL", LEAVE)],
         [OWN, ("Base URL", "ftp://x"), ("Base URL", LEAVE)],
         [OWN, ("Base URL", "https://x.example/v1"), ("Where is the key", LEAVE)],
-        [OWN, ("Base URL", "https://x.example"), ("Where is", "type it"), ("Key", LEAVE)],
+        [
+            OWN,
+            ("Base URL", "https://x.example"),
+            ("Where is", "type it"),
+            ("API key (hidden)", LEAVE),
+        ],
         [OWN, ("Base URL", "https://x.example"), ("Where is", "another"), ("Variable", " ")],
         [("Choose a provider", "does not answer at http://127.0.0.1:1234"), ("Base URL", LEAVE)],
         [OWN, ("Base URL", "http://x.example/v1"), ("x.example can read", LEAVE)],
         [
             OWN,
             ("Base URL", "http://x.example/v1"),
-            ("x.example can read", "another address"),
+            ("x.example can read", "another URL"),
             ("Base URL", LEAVE),
         ],
     ],
@@ -344,8 +342,8 @@ async def test_cancel_after_failed_test_request_returns_to_list(file: Path) -> N
             ("Choose a provider", "does not answer at http://127.0.0.1:1234"),
             ("Base URL", service.openai_url),
             ("Choose a model", ""),
-            ("test request did not work", LEAVE),
-            ("Choose a provider", "See it work"),
+            ("test request failed", LEAVE),
+            ("Choose a provider", "Try it"),
         )
         assert await user.set_up(file) == "demo"
     assert not file.exists()
@@ -360,7 +358,7 @@ async def test_http_server_is_stored_after_explicit_confirmation(
         ("between here and ollama.invalid can read", "anyway"),
         ("No response from", "continue"),
         ("Model id", "qwen3"),
-        ("test request did not work", "keep"),
+        ("test request failed", "keep"),
     )
     assert await user.set_up(file) == "stored"
     entry = load(environment={}, path=file).providers["ollama"]

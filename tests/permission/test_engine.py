@@ -78,7 +78,7 @@ def test_reading_secret_file_asks(project: Project, path: str) -> None:
 def test_reason_names_secret_file_as_typed(project: Project) -> None:
     read = project.gate().decide([project.claim("read", "sub/TLS.Key")])
 
-    assert read.reason.startswith("TLS.Key may hold")
+    assert read.reason.startswith("TLS.Key may contain")
     assert "HEAD:terraform.tfstate may" in project.run("git show HEAD:terraform.tfstate").reason
 
 

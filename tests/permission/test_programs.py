@@ -107,7 +107,7 @@ ASKING = [
     # never ends, or is unknown
     "tail -f f", "tail --follow f", "tail -F f", "yes",
     "sleep infinity", "sleep", "sleep -- 9", "sleep *", "cat --unknown f", "ls --col",
-    # a pattern that could become an option
+    # a pattern that could be read as an option
     "sort *", "grep *", "grep foo *", "find *", "git diff *", "git log -- ../*", "tail *",
     "uniq f*",
     "find . -name *", "find . -na*", "rg -* x", "cat -*", "date *", "sed -n 1p *", "printf *",

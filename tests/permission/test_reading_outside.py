@@ -1,4 +1,4 @@
-"""Rules for reading outside of the workspace, as a question offers them."""
+"""Rules for reading outside the workspace, as a question offers them."""
 
 from pathlib import Path
 

@@ -94,7 +94,7 @@ async def test_wider_rule_preview_names_covered_calls_and_one_not_covered(
             {"command": "touch a; make"},
             "these 2 exact commands only and any change to this file",
             (
-                "`touch` with any arguments, any change below this folder, except to protected "
+                "`touch` with any arguments, any change in this folder, except to protected "
                 "names, exactly `make`"
             ),
         ),
@@ -102,7 +102,7 @@ async def test_wider_rule_preview_names_covered_calls_and_one_not_covered(
             "edit",
             {"path": "src/a.py", "old_text": "a", "new_text": "b"},
             "any change to this file",
-            "any change below src, except to protected names",
+            "any change in src, except to protected names",
         ),
         (
             "bash",

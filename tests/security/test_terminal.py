@@ -300,7 +300,7 @@ def played(folder: Path, said: str, name: str, mark: bytes) -> tuple[set[tuple[s
             ["-m", "dirge_py", "go"], cwd=folder, OPENAI_BASE_URL=service.openai_url
         )
         try:
-            terminal.read_until("read on")
+            terminal.read_until("read to the end")
             terminal.press("\x1b[F")
             terminal.read_until("deny with a comment")
             # What was read so far may end in the middle of a sequence.

@@ -72,7 +72,7 @@ async def test_prompt_sections_use_calibrated_token_estimate():
     "words", ["undo", "--unod", "show 1", "restore", "restore one", f"restore {'9' * 5000}"]
 )
 async def test_mistyped_compact_argument_does_not_compact(words: str):
-    with pytest.raises(UsageError, match="has no"):
+    with pytest.raises(UsageError, match="doesn't take"):
         await run_line(f"/compact {words}")
 
 
@@ -85,7 +85,7 @@ async def test_compact_reports_nothing_to_do_and_failure():
 
     assert "Nothing to compact" in (await run_line("/compact", compact=nothing)).shown[0]
     front = await run_line("/compress", compact=failed)
-    assert "dirge could not make a summary: the service is down. The context" in front.shown[0]
+    assert "dirge couldn't make a summary: the service is down. The context" in front.shown[0]
     assert front.failed
 
 

@@ -42,7 +42,7 @@ async def test_cost_is_listed_by_model_and_side_questions_separately(
     assert rows["fake/gpt-4o"][1:5] == ["1", "1,000", "20", "800"]
     assert rows["fake/gpt-4.1"][1:4] == ["1", "70", "7"]
     assert rows["total"][1:4] == ["2", "1,070", "27"]
-    assert "asked on the side" in text
+    assert "side questions" in text
     assert "Requests while idle: 0" in text
 
 
@@ -157,7 +157,7 @@ def test_cache_report_names_events_between_two_turns() -> None:
 
     assert [one.is_turn for one in (first, summary, second)] == [True, False, True]
     assert summary.role == SUMMARY
-    assert (first.since, second.since) == ((), ("old history was folded",))
+    assert (first.since, second.since) == ((), ("the context was compacted",))
     assert third.since == ("another model", "30 min passed: the cache may have expired")
     assert summary.cost_usd is None
 
@@ -220,7 +220,7 @@ def test_cache_report_names_changed_message_with_cause() -> None:
         message,
         record(5, "usage", early, **changed),
     ]
-    assert requests_of(records)[1].since == ("message 2 of 9 changed (old history was folded)",)
+    assert requests_of(records)[1].since == ("message 2 of 9 changed (the context was compacted)",)
 
 
 async def test_status_shows_session_folders_model_and_mode(
@@ -302,7 +302,7 @@ async def test_failed_side_question_explains_reason(project: ScriptedProject) ->
         with pytest.raises(UsageError, match="Ask what"):
             await run_command("/btw", conversation)
         project.model.will_fail("the service is down")
-        with pytest.raises(DirgeError, match="No answer came"):
+        with pytest.raises(DirgeError, match="No answer:"):
             await run_command("/btw why?", conversation)
         assert conversation.side_questions == 0
 

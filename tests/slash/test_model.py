@@ -3,20 +3,20 @@
 import json
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from pathlib import Path
-from typing import Any, Protocol
-
-import pytest
-
 from dirge_py.config.load import load
 from dirge_py.conversation.conversation import Conversation
 from dirge_py.sdk.build import build
 from dirge_py.sdk.options import BuildOptions, SessionChoice
 from dirge_py.testing import ScriptedModel
 from dirge_py.types.errors import ConfigError, NoProvider, ProviderError
+from pathlib import Path
 from tests.support.fake_service import FakeService, RawReply
 from tests.support.project import NO_SNAPSHOTS, ScriptedUser
 from tests.support.typed_commands import run_command
+from typing import Any, Protocol
+
+import pytest
+
 
 CONFIG = """
 provider = "work"
@@ -87,7 +87,7 @@ async def test_picker_lists_current_model_that_no_provider_lists(
 async def test_model_switch_reports_thinking_level(open_conversation: OpenConversation) -> None:
     async with open_conversation(**KEYS) as conversation:
         screen = await run_command("/model claude-sonnet-5:high", conversation)
-    assert "The model is work/claude-sonnet-5, thinking high, from the next turn on." in screen.text
+    assert "Model: work/claude-sonnet-5, thinking high, from the next turn on." in screen.text
 
 
 @pytest.mark.parametrize(
@@ -141,7 +141,7 @@ async def test_all_models_of_provider_can_be_listed(
     specs = [line.split(" | ")[0] for line in screen.asked]
     # Models of the catalogue come first.
     assert specs[-3:] == ["local/gpt-5.5", "local/fancy", "local/qwen3"]
-    assert "The model is local/fancy from the next turn on." in screen.text
+    assert "Model: local/fancy from the next turn on." in screen.text
 
 
 async def test_listed_model_id_ending_like_a_level_is_taken_literally(

@@ -79,7 +79,7 @@ async def test_semantic_recall_ranks_by_similarity_and_embeds_each_text_once(
         asked = len(service.requests)
         again = await run_command("/recall --semantic the deploy", conversation)
 
-    assert first.shown[0] == "Asking small for the embeddings of 6 texts."
+    assert first.shown[0] == "Requesting embeddings from small for 6 texts."
     lines = first.shown[1].splitlines()
     assert lines[1].startswith("1.00  session ")
     assert lines[2].strip() == "The parser reads tokens."
@@ -125,7 +125,7 @@ async def test_damaged_vector_file_is_rebuilt(
         file.write_bytes(file.read_bytes()[:-3])
         shown = (await run_command("/recall --semantic which parser", conversation)).shown
 
-    assert shown[0] == "Asking small for the embeddings of 6 texts."
+    assert shown[0] == "Requesting embeddings from small for 6 texts."
 
 
 async def test_semantic_recall_works_when_vectors_cannot_be_stored(

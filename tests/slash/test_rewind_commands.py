@@ -88,7 +88,7 @@ async def test_rewind_previews_changes_and_applies_chosen_ones(
         assert "  - b" in preview
         assert "Changed by you since, and kept unless you choose them:\n  ~ mine" in preview
         assert screen.input == "the first"
-        assert "3 files put back: a, b, mine" in screen.text
+        assert "3 files restored: a, b, mine" in screen.text
         assert driver.files == {"a": "one\n", "mine": "one\n"}
 
 
@@ -111,7 +111,7 @@ async def test_undo_asks_only_if_files_would_change(project: ScriptedProject) ->
 
         screen = await run("/undo", driver.conversation, "go back")
         assert (screen.input, driver.files) == ("make it", {})
-        assert "1 file put back: a" in screen.text
+        assert "1 file restored: a" in screen.text
 
         screen = await run("/redo", driver.conversation)
         assert driver.files == {"a": "x\n"}
@@ -158,7 +158,7 @@ async def test_fork_and_clone_accept_id_or_open_picker(project: ScriptedProject)
         assert (await run("/branch", conversation, "two")).input == "two"
         assert len(conversation.messages) == 2
         text = (await run(f"/tree {shown[1].split()[1]}", conversation)).text
-        assert text.startswith("The session is at that point now.")
+        assert text.startswith("You are at that point now.")
         assert len(conversation.messages) == 4
         await run("/clone", conversation, "re one")
         assert len(conversation.messages) == 2

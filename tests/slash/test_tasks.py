@@ -51,7 +51,7 @@ async def test_tasks_lists_every_command_with_its_state(shells):
 
 
 async def test_tasks_without_background_commands_says_so(shells):
-    assert await run_line("/bashes", shells) == "Nothing runs in the background."
+    assert await run_line("/bashes", shells) == "Nothing is running in the background."
 
 
 async def test_task_can_be_killed_by_id_during_a_run(shells):
@@ -59,7 +59,7 @@ async def test_task_can_be_killed_by_id_during_a_run(shells):
 
     assert await run_line("/tasks kill sh1", shells) == "sh1 was stopped."
     assert not shell.is_running
-    assert await run_line("/tasks kill sh1", shells) == "sh1 has ended already."
+    assert await run_line("/tasks kill sh1", shells) == "sh1 has already ended."
 
 
 @pytest.mark.parametrize("line", ["/tasks kill", "/tasks end sh1", "/tasks kill sh9"])

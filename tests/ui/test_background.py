@@ -1,17 +1,7 @@
 """Long-running commands: progress, and moving them to the background."""
 
 from collections.abc import Mapping
-from typing import Any
-
-import pytest
-
-from dirge_py.types.events import (
-    AgentStart,
-    PermissionAnswered,
-    PermissionAsked,
-    ToolExecutionStart,
-    ToolExecutionUpdate,
-)
+from dirge_py.types.events import AgentStart, PermissionAnswered, PermissionAsked, ToolExecutionStart, ToolExecutionUpdate
 from dirge_py.types.tools import text_result
 from dirge_py.ui.status import StatusModel, status_line
 from dirge_py.ui.theme.styles import load_theme, styles_for
@@ -20,6 +10,10 @@ from dirge_py.ui.transcript.tool_block import progress_bar
 from tests.support.app_driver import WAITING_COMMAND, running_app
 from tests.support.project import ScriptedProject
 from tests.ui.test_transcript import Page
+from typing import Any
+
+import pytest
+
 
 STYLES = styles_for(load_theme("dark"))
 CALL: Mapping[str, Any] = {"tool_call_id": "c", "tool_name": "bash"}
@@ -69,8 +63,8 @@ def test_quiet_command_shows_quiet_time_until_next_output():
     watched = CallDriver()
     watched.now += 80
     watched.update("line", quiet_s=75)
-    assert watched.page.text == "● bash make  80 s, quiet for 75 s\n  line"
-    assert watched.after(5) == "● bash make  85 s, quiet for 80 s\n  line"
+    assert watched.page.text == "● bash make  80 s, no output for 75 s\n  line"
+    assert watched.after(5) == "● bash make  85 s, no output for 80 s\n  line"
     watched.update("line\nmore")
     assert watched.page.text == "● bash make  85 s\n  line\n  more"
 

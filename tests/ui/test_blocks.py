@@ -270,10 +270,10 @@ def test_escape_codes_in_messages_and_errors_are_stripped() -> None:
 
 def test_retry_notice_counts_down_and_vanishes_when_next_attempt_starts() -> None:
     rendered = RenderedEvents(START, RetryNotice(attempt=1, delay_ms=8000, error="overloaded"))
-    assert rendered.page.text == "! Try 2 in 8 s: overloaded"
+    assert rendered.page.text == "! Retrying in 8 s (attempt 2): overloaded"
     assert rendered.renderer.has_something_to_tick
-    assert rendered.after(3) == "! Try 2 in 5 s: overloaded"
-    assert rendered.after(6) == "! Try 2 now: overloaded"
+    assert rendered.after(3) == "! Retrying in 5 s (attempt 2): overloaded"
+    assert rendered.after(6) == "! Retrying now (attempt 2): overloaded"
     assert not rendered.renderer.has_something_to_tick
     assert not rendered.renderer.has_calls_running
 
@@ -286,7 +286,7 @@ def test_expanded_transcript_shows_retry_notices() -> None:
     )
 
     assert rendered.draw(MessageStart(AssistantMessage()), *says("Yes.")) == "› go\n\nYes."
-    assert rendered.expanded_text == "› go\n· Try 2: overloaded\n\nYes."
+    assert rendered.expanded_text == "› go\n· Attempt 2: overloaded\n\nYes."
 
 
 def test_second_retry_notice_replaces_first() -> None:
@@ -294,7 +294,7 @@ def test_second_retry_notice_replaces_first() -> None:
 
     assert (
         rendered.draw(RetryNotice(attempt=2, delay_ms=4000, error="reset"))
-        == "! Try 3 in 4 s: reset"
+        == "! Retrying in 4 s (attempt 3): reset"
     )
 
 
@@ -308,7 +308,10 @@ def test_partial_text_of_failed_attempt_is_removed_on_retry() -> None:
     )
     assert "Half an ans" in rendered.page.text
 
-    assert rendered.draw(RetryNotice(attempt=1, delay_ms=900, error="cut")) == "! Try 2 in 1 s: cut"
+    assert (
+        rendered.draw(RetryNotice(attempt=1, delay_ms=900, error="cut"))
+        == "! Retrying in 1 s (attempt 2): cut"
+    )
     assert rendered.draw(*says("The whole answer.")) == "The whole answer."
     assert rendered.draw(answer("The whole answer.")) == "The whole answer."
 

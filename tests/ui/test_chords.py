@@ -13,7 +13,9 @@ from tests.support.project import ScriptedProject
 async def test_chord_runs_action_and_shows_first_key_while_pending(project: ScriptedProject):
     async with running_app(project) as driver:
         await driver.pilot.press("ctrl+x")
-        await driver.until(lambda: "Ctrl+X … the second key; Esc cancels" in driver.screen)
+        await driver.until(
+            lambda: "Ctrl+X … press the second key, or Esc to cancel" in driver.screen
+        )
         await driver.pilot.press("ctrl+p")
         await driver.until(lambda: "Commands and actions" in driver.screen)
         assert driver.app.composer.text == ""
@@ -84,7 +86,7 @@ async def test_palette_runs_command_without_arguments(project: ScriptedProject):
         await driver.until(lambda: "▸ /keybindings" in driver.screen)
         await driver.pilot.press("enter")
         await driver.until(lambda: "cycle_mode" in driver.text)
-        assert "  Shift+Tab" in driver.text and "Questions about permission (dialog)" in driver.text
+        assert "  Shift+Tab" in driver.text and "Permission questions (dialog)" in driver.text
 
 
 async def test_palette_inserts_command_with_arguments_into_input(project: ScriptedProject):
@@ -109,7 +111,7 @@ async def test_alt_m_toggles_mouse_capture(project: ScriptedProject):
     async with running_app(project) as driver:
         await driver.pilot.press("alt+m")
         await driver.until(
-            lambda: "The mouse is the terminal's; Alt+M takes it back." in driver.screen
+            lambda: "The terminal has the mouse now. Alt+M gives it back to dirge." in driver.screen
         )
         assert not driver.app.has_mouse
         await driver.pilot.press("alt+m")

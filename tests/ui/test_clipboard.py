@@ -96,12 +96,15 @@ def test_copy_warns_about_vte_terminal_and_text_too_long(place: ClipboardProgram
     place.environment["VTE_VERSION"] = "7600"
     assert "(VTE) ignore it. `/copy --file`" in place.copy("text")
     place.sent.clear()
-    assert "75,001 characters are too much for a terminal (100 kB)." in place.copy("x" * 75_001)
+    assert (
+        "75,001 characters is too much to copy through a terminal (limit: 100 kB)."
+        in place.copy("x" * 75_001)
+    )
     assert place.sent == []
 
 
 def test_native_copy_without_desktop_is_refused(place: ClipboardPrograms):
-    assert place.copy("text", "native").startswith("There is no desktop here")
+    assert place.copy("text", "native").startswith("This machine has no desktop")
     place.environment["WAYLAND_DISPLAY"] = "wayland-0"
     assert "install wl-clipboard" in place.copy("text", "native")
 

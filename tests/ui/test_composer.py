@@ -2,10 +2,10 @@
 
 import re
 
-from textual import events
-
 from tests.support.app_driver import running_app
 from tests.support.project import ScriptedProject
+from textual import events
+
 
 
 async def test_four_keys_insert_a_newline(project: ScriptedProject):
@@ -219,7 +219,7 @@ async def test_history_search_without_match_keeps_draft(project: ScriptedProject
     async with running_app(project) as driver:
         await driver.type("my draft")
         await driver.pilot.press("ctrl+r", "z")
-        await driver.until(lambda: "(search) no such prompt: z" in driver.screen)
+        await driver.until(lambda: "(search) no match: z" in driver.screen)
         assert driver.app.composer.draft == "my draft"
         await driver.pilot.press("enter")
         assert driver.app.composer.text == "my draft"
@@ -230,10 +230,10 @@ async def test_history_search_shows_no_prompt_that_does_not_match(project: Scrip
         await driver.send("fix the parser")
         await driver.idle()
         await driver.pilot.press("ctrl+r", "f", "ctrl+r")
-        await driver.until(lambda: "(search) no other prompt: f" in driver.screen)
+        await driver.until(lambda: "(search) no other match: f" in driver.screen)
         assert driver.app.composer.text == "fix the parser"
         await driver.pilot.press("z")
-        await driver.until(lambda: "(search) no such prompt: fz" in driver.screen)
+        await driver.until(lambda: "(search) no match: fz" in driver.screen)
         assert driver.app.composer.text == ""
         await driver.pilot.press("backspace")
         assert driver.app.composer.text == "fix the parser"

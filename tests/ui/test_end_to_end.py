@@ -87,7 +87,7 @@ def test_full_conversation_with_suspend_steering_interrupt_and_resume(tmux: Tmux
 
         session = tmux.screen.split("dirge -r ")[1].split()[0]
         tmux.enter(dirge(service, f"-r {session}"))
-        tmux.sees("Back in this session")
+        tmux.sees("Resumed this session")
         for said in ("› mind the tabs", "As you say.", "interrupted"):
             assert said in tmux.screen
         tmux.enter("and now?")
@@ -161,7 +161,7 @@ def test_screen_and_draft_are_restored_after_suspend_editor_and_pager(tmux: Tmux
         (tmp_path / "done").touch()
         tmux.sees("ready")
         tmux.enter("/doctor")
-        tmux.sees("PageDown scrolls on")
+        tmux.sees("PageDown scrolls down")
         tmux.type("draft")
         tmux.sees("❯ draft")
 

@@ -171,10 +171,10 @@ async def test_hunks_can_be_confirmed_only_after_scrolling_to_end(project: Scrip
         question = driver.ask(request(X))
         await driver.until(lambda: driver.dialog and driver.dialog.has_focus)
         await driver.pilot.press("h", "enter", "down", "enter")
-        await driver.until(lambda: "read on to the end to take it" in driver.screen)
+        await driver.until(lambda: "read to the end to accept" in driver.screen)
         assert not question.done()
         await driver.pilot.press("down", "down", "down")
-        await driver.until(lambda: "take 3 of 3" in driver.screen)
+        await driver.until(lambda: "accept 3 of 3" in driver.screen)
         await driver.pilot.press("enter")
         assert await question == [allowed()]
 

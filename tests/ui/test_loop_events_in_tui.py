@@ -177,13 +177,13 @@ def test_tool_retry_request_does_not_look_failed() -> None:
     told = {"retry": True, "attempt": 1, "attempts": 3}
     text = called("Give a year.", True, outcome="invalid", **told)
 
-    assert text == '↻ grep "x"  asks for another try, 1/3\n  Give a year.'
+    assert text == '↻ grep "x"  asks the model to retry, 1/3\n  Give a year.'
 
 
 def test_withheld_result_does_not_look_like_denied_call() -> None:
     text = called("withheld", True, outcome="denied", withheld="`secrets`: it holds a key")
 
-    assert text.split("\n")[0] == '⊘ grep "x"  ran, its result withheld'
+    assert text.split("\n")[0] == '⊘ grep "x"  ran, result withheld'
 
 
 def test_tool_call_repairs_are_shown_only_when_expanded() -> None:
@@ -192,7 +192,7 @@ def test_tool_call_repairs_are_shown_only_when_expanded() -> None:
 
     assert page_text(*events) == ""
     assert page_text(*events, expanded=True) == (
-        "· Repairs of tool calls in this run: stripped_nulls 4×, renamed 1×."
+        "· Tool calls repaired in this run: stripped_nulls 4×, renamed 1×."
     )
 
 
@@ -200,7 +200,8 @@ def test_escalation_notice_names_next_model_and_reason() -> None:
     event = EscalationActivated(provider="strong/big", reason="repair_exhausted: edit")
 
     assert page_text(event) == (
-        "· strong/big makes the next call: the arguments of `edit` stayed wrong."
+        "· strong/big takes over for the next call: "
+        "the arguments of `edit` were wrong again and again."
     )
 
 
@@ -251,7 +252,9 @@ async def test_answer_cut_off_by_network_error_is_continued(project: ScriptedPro
     project.model.will_say("and the second.")
     async with running_app(project) as driver:
         await driver.send("tell me")
-        await driver.until(lambda: "! Try 2 in 1 s: the connection broke" in driver.screen)
+        await driver.until(
+            lambda: "! Retrying in 1 s (attempt 2): the connection broke" in driver.screen
+        )
         assert "The first half" in driver.text
         await driver.until(lambda: "and the second." in driver.text)
         await driver.idle()
@@ -264,19 +267,19 @@ async def test_failed_attempt_is_hidden_once_retry_succeeds(project: ScriptedPro
     project.model.will_say("Here I am.")
     async with running_app(project) as driver:
         await driver.send("tell me")
-        await driver.until(lambda: "! Try 2" in driver.screen)
+        await driver.until(lambda: "! Retrying in" in driver.screen)
         await driver.until(lambda: "Here I am." in driver.text)
         await driver.idle()
-        assert "Try 2" not in driver.text
+        assert "attempt 2" not in driver.text.lower()
         driver.app.transcript.toggle_all()
-        assert "· Try 2: overloaded" in driver.text
+        assert "· Attempt 2: overloaded" in driver.text
 
 
 async def test_esc_during_a_retry_keeps_the_reason_on_the_screen(project: ScriptedProject):
     project.model.will_fail("overloaded", kind="server")
     async with running_app(project) as driver:
         await driver.send("tell me")
-        await driver.until(lambda: "! Try 2" in driver.screen)
+        await driver.until(lambda: "! Retrying in" in driver.screen)
         await driver.pilot.press("escape")
         await driver.until(lambda: "Interrupted." in driver.text)
         assert "The last attempt failed: overloaded" in driver.text

@@ -4,15 +4,6 @@ import asyncio
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import Any
-
-import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from rich.cells import cell_len
-from textual.pilot import Pilot
-
 from dirge_py.processes.programs import start_detached
 from dirge_py.processes.runner import ShellState
 from dirge_py.providers.scripted import Reply
@@ -25,12 +16,20 @@ from dirge_py.ui.git_status import GitStatus, parse_git_status, read_git_status
 from dirge_py.ui.options import UiSettings
 from dirge_py.ui.panels.side_panels import left_lines, right_lines, todo_lines
 from dirge_py.ui.programs import ScreenPrograms
-from dirge_py.ui.status import MOST_FILES, ChangedFile, ContextGauge, RunActivity, changed_files
-from dirge_py.ui.terminal.editor import MOST_AT_ONCE, EditorFollower, editor_command
+from dirge_py.ui.status import ChangedFile, ContextGauge, MOST_FILES, RunActivity, changed_files
+from dirge_py.ui.terminal.editor import EditorFollower, MOST_AT_ONCE, editor_command
 from dirge_py.ui.theme.styles import load_theme, styles_for
 from dirge_py.ui.transcript.lines import Line
+from hypothesis import given, strategies as st
+from pathlib import Path
+from rich.cells import cell_len
 from tests.support.app_driver import WAITING_COMMAND, running_app
 from tests.support.project import ScriptedProject
+from textual.pilot import Pilot
+from typing import Any
+
+import pytest
+
 
 STYLES = styles_for(load_theme("phosphor"))
 TODOS = [("done" if n < 3 else "pending", f"step {n}") for n in range(9)]
@@ -64,7 +63,7 @@ def test_left_panel_shows_context_activity_and_git():
         "CONTEXT",
         "██████████░░░░░░░░░░",
         "100k/200k 50%",
-        "folded 2 times",
+        "compacted 2 times",
         "",
         "ACTIVITY",
         "read run.py",
@@ -189,7 +188,7 @@ async def test_git_status_never_runs_filter_programs_of_repository(project: Scri
     assert found == GitStatus(branch="main", is_withheld=True)
     assert not (project.folder / "ran").exists()
     lines = left_lines(30, STYLES, gauge=ContextGauge(used=1, window=0), git=found)
-    assert "state not read" in texts(lines)
+    assert "status not read" in texts(lines)
 
 
 # -- activity of a conversation
@@ -305,7 +304,7 @@ async def test_panel_and_display_commands_select_panels(project: ScriptedProject
         await driver.send("/display main|right")
         await driver.until(lambda: not around.left.display)
         await driver.send("/display sideways")
-        await driver.until(lambda: "There is no part 'sideways' to display." in driver.text)
+        await driver.until(lambda: "/display doesn't take 'sideways'." in driver.text)
         await driver.send("/panel off")
         await driver.until(lambda: not around.is_shown)
         assert "Panels: off; displayed: main|right." in driver.text

@@ -296,7 +296,7 @@ async def test_f19_long_command_can_be_approved_only_after_scrolling_to_end(
     async with running_app(project) as driver:
         question = driver.ask(request("\n".join(f"echo {n}" for n in range(300))))
         await driver.until(lambda: driver.dialog and driver.dialog.has_focus)
-        assert "read on to the end to approve" in driver.screen
+        assert "read to the end to approve" in driver.screen
         await driver.pilot.press("down", "up", "enter")
         assert not question.done()
         await driver.pilot.press("y")
@@ -362,7 +362,7 @@ async def test_read_on_hint_is_absent_when_whole_question_is_visible(
         driver.ask(request())
         await driver.asked()
         await driver.until(lambda: "comment" in driver.screen)
-        assert "read on" not in driver.screen
+        assert "read to the end" not in driver.screen
 
 
 @pytest.mark.parametrize("size", [(60, 24), (20, 5)])

@@ -219,14 +219,16 @@ async def test_reach_of_shown_rule_is_explained_below_choices(project: ScriptedP
         await driver.asked()
         assert (
             "   This rule covers: only exactly this\n"
-            "   3 similar ones were allowed one by one; Tab: a rule for all\n"
+            "   you allowed 3 similar calls one by one; Tab: one rule for all\n"
             "   select, then Enter · c: deny with a comment"
         ) in question_text(driver)
         assert "  y Allow once" in question_text(driver)
         await driver.pilot.press("tab")
         await driver.until(lambda: "This rule covers: any push\n" in question_text(driver))
-        assert "also, of this session: git push a<U+001B>[2J · xxx" in question_text(driver)
-        assert "xx…\n     but not: git pull\n   select, " in question_text(driver)
+        assert "earlier calls it covers: git push a<U+001B>[2J · xxx" in question_text(driver)
+        assert "xx…\n     earlier calls it doesn't cover: git pull\n   select, " in question_text(
+            driver
+        )
 
 
 @pytest.mark.parametrize("width", range(4, 90))

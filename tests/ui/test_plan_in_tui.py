@@ -3,8 +3,6 @@
 import json
 
 import pytest
-from textual.events import AppBlur
-
 from dirge_py.providers.scripted import Reply
 from dirge_py.types.events import PhaseName, PlanPhase
 from dirge_py.ui.status import plan_words
@@ -13,6 +11,8 @@ from tests.support.exclusive_owner import ScriptedOwner
 from tests.support.project import ScriptedProject
 from tests.ui.test_plan_blocks import EXPLORED, EXPLORING, ended, started
 from tests.ui.test_status import Called
+from textual.events import AppBlur
+
 
 PLAN = "\n".join(
     [
@@ -79,7 +79,7 @@ async def test_plan_is_shown_accepted_run_and_restored_on_resume(
         await driver.app.session_opener.switch_to(None)
         assert "4/4 review" not in driver.text
         await driver.app.session_opener.switch_to(left)
-        await driver.until(lambda: "Back in this session" in driver.text)
+        await driver.until(lambda: "Resumed this session" in driver.text)
         heads = [line for line in driver.text.splitlines() if "/4 " in line]
         assert [head.split()[1:3] for head in heads] == [
             ["1/4", "explore"],
@@ -123,7 +123,7 @@ async def test_prompt_typed_during_plan_is_queued_and_returned_on_interrupt(
         assert "▸ stopped after 1 min 0 s · 1 call" in driver.text
         assert "plan 1/4" not in driver.screen
         await driver.until(lambda: called.notified)
-        assert "the plan has ended, after 60 s" in called.notified[0]
+        assert "the plan ended after 60 s" in called.notified[0]
 
 
 async def test_search_unfolds_fork_and_space_toggles_it(project: ScriptedProject) -> None:

@@ -53,7 +53,7 @@ async def test_stop_ends_run_after_turn_and_returns_queue(project: ScriptedProje
         assert "Interrupted." not in driver.text
         assert driver.app.composer.text == "and test it"
         await driver.send("/stop")
-        await driver.until(lambda: "Nothing runs." in driver.text)
+        await driver.until(lambda: "Nothing is running." in driver.text)
 
 
 async def test_prompt_typed_during_backoff_is_sent_in_next_turn(

@@ -22,7 +22,7 @@ async def test_esc_twice_on_empty_input_rewinds_to_earlier_prompt(
     async with running_app(project) as driver:
         await talked(driver, "one", "two")
         await driver.pilot.press("escape")
-        assert "Esc again goes back" in driver.screen
+        assert "Press Esc again to go back" in driver.screen
         await driver.pilot.press("escape")
         await driver.until(lambda: driver.app.picker.has_focus)
         assert "▸ (current)" in driver.screen

@@ -107,7 +107,7 @@ async def test_hint_shows_keys_available_during_run(project: ScriptedProject):
         hint = "Esc to interrupt · Enter to steer · Tab to queue"
         assert hint in driver.screen
         await driver.send("and hurry")
-        await driver.until(lambda: "Esc to interrupt · Up to take it back" in driver.screen)
+        await driver.until(lambda: "Esc to interrupt · Up to edit it" in driver.screen)
         await driver.pilot.press("escape")
         await driver.idle()
         assert hint not in driver.screen
@@ -177,7 +177,7 @@ async def test_ctrl_c_on_empty_input_explains_second_ctrl_c(
 ):
     async with running_app(project) as driver:
         await driver.pilot.press("ctrl+c")
-        await driver.until(lambda: "Ctrl+C again quits" in driver.screen)
+        await driver.until(lambda: "Press Ctrl+C again to quit" in driver.screen)
 
         assert driver.app.is_running
 
@@ -208,7 +208,7 @@ async def test_first_ctrl_d_during_a_run_asks_and_second_quits(project: Scripted
         await driver.send("go")
         await driver.until(lambda: driver.app.controller.is_running)
         await driver.pilot.press("ctrl+d")
-        await driver.until(lambda: "Ctrl+D again stops it and quits." in driver.screen)
+        await driver.until(lambda: "Press Ctrl+D again to stop and quit." in driver.screen)
         assert driver.app.is_running
         await driver.pilot.press("ctrl+d")
         await driver.until(lambda: not driver.app.is_running)
@@ -255,7 +255,7 @@ async def test_resumed_conversation_is_drawn_as_it_was_live(project: ScriptedPro
         # The usage summary is shown only when the run ends.
         said = before[before.index("›") : before.index("\n\n2 turns")]
         assert said in driver.text
-        assert "Back in this session, with fake/gpt-4o, mode standard." in driver.text
+        assert "Resumed this session with fake/gpt-4o, mode standard." in driver.text
         await driver.pilot.press("up")
         assert driver.app.composer.text == "what is this?"
 

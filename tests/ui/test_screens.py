@@ -134,9 +134,9 @@ async def chooses(driver: AppDriver) -> None:
     driver.ask(change_of(X, GONE))
     await driver.until(lambda: driver.dialog and driver.dialog.has_focus)
     await driver.pilot.press("end", "h", "enter", "down")
-    await driver.until(lambda: "take 4 of 4" in driver.screen)
+    await driver.until(lambda: "accept 4 of 4" in driver.screen)
     await driver.pilot.press("n", "enter")
-    await driver.until(lambda: "take 3 of 4" in driver.screen)
+    await driver.until(lambda: "accept 3 of 4" in driver.screen)
 
 
 async def plans(driver: AppDriver) -> None:
@@ -170,7 +170,7 @@ async def resumes(driver: AppDriver) -> None:
     left = driver.conversation.session_id
     await driver.app.session_opener.switch_to(None)
     await driver.app.session_opener.switch_to(left)
-    await driver.until(lambda: "Back in this session" in driver.text)
+    await driver.until(lambda: "Resumed this session" in driver.text)
     await driver.idle()
 
 

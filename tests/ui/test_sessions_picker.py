@@ -143,9 +143,9 @@ async def test_first_greeting_has_tips_meaning_of_mode_and_recent_sessions(
         project.model.will_say("x" * 40_000)
         await conversation.send("more of them")
     async with running_app(project, has_tips=True) as driver:
-        assert "edits files in the workspace unasked" in driver.text
+        assert "edits workspace files; asks" in driver.text
         assert "recent  the manual · just now" in driver.text
         assert "Esc Esc goes back to a prompt" in driver.text
         await driver.send("/clear")
-        await driver.until(lambda: "A new session" in driver.text)
+        await driver.until(lambda: "New session" in driver.text)
         assert "unasked" not in driver.text and "recent" not in driver.text

@@ -148,7 +148,7 @@ def test_hunk_view_matches_snapshot(snap_compare: Any, project: ScriptedProject)
         driver.ask(change_of(X, GONE))
         await driver.until(lambda: driver.dialog and driver.dialog.has_focus)
         await driver.pilot.press("end", "h", "enter", "down", "n", "enter")
-        await driver.until(lambda: "take 3 of 4" in driver.screen)
+        await driver.until(lambda: "accept 3 of 4" in driver.screen)
 
     assert shot(snap_compare, project, choose, size=(80, 44))
 

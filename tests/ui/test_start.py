@@ -73,7 +73,7 @@ async def test_resume_of_long_session_draws_only_visible_blocks(
 
     monkeypatch.setattr(ProseBlock, "paint", counted)
     async with running_app(project, resumes=session) as driver:
-        await driver.until(lambda: "Back in this session" in driver.screen)
+        await driver.until(lambda: "Resumed this session" in driver.screen)
         await driver.idle()
         assert driver.app.transcript.layout_of_blocks.height > 9000
         assert 0 < len(drawn) < 20

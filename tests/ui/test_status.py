@@ -4,15 +4,6 @@ import asyncio
 import os
 import select
 import subprocess
-from pathlib import Path
-from typing import Any
-
-import pytest
-from hypothesis import example, given
-from hypothesis import strategies as st
-from rich.cells import cell_len
-from textual.events import AppBlur, AppFocus
-
 from dirge_py.context.compaction import level_of
 from dirge_py.providers.scripted import Reply
 from dirge_py.types.events import CompactionStarted, ContextCompacted, RetryNotice
@@ -20,19 +11,21 @@ from dirge_py.types.messages import Usage
 from dirge_py.ui.app import SPIN_S
 from dirge_py.ui.options import UiSettings
 from dirge_py.ui.programs import ScreenPrograms
-from dirge_py.ui.status import FACES, ContextGauge, SpendingStatus, StatusModel, face, status_line
-from dirge_py.ui.terminal.notifications import (
-    Notifier,
-    TerminalStatus,
-    notification,
-    passed_through,
-    shows_progress,
-)
+from dirge_py.ui.status import ContextGauge, FACES, SpendingStatus, StatusModel, face, status_line
+from dirge_py.ui.terminal.notifications import Notifier, TerminalStatus, notification, passed_through, shows_progress
 from dirge_py.ui.theme.styles import load_theme, styles_for
 from dirge_py.ui.transcript.blocks import RetryBlock
-from tests.support.app_driver import WAITING_COMMAND, AppDriver, running_app
+from hypothesis import example, given, strategies as st
+from pathlib import Path
+from rich.cells import cell_len
+from tests.support.app_driver import AppDriver, WAITING_COMMAND, running_app
 from tests.support.project import ScriptedProject
 from tests.support.terminal import Terminal, until
+from textual.events import AppBlur, AppFocus
+from typing import Any
+
+import pytest
+
 
 STYLES = styles_for(load_theme("phosphor"))
 
@@ -165,7 +158,7 @@ async def test_backoff_ticks_once_a_second_and_redraws_only_new_numbers(
     project.model.will_fail("slow down", kind="rate_limit").will_say("Here.")
     async with running_app(project, clock=lambda: now[0]) as driver:
         await driver.send("hello")
-        await driver.until(lambda: "! Try 2 in" in driver.screen and driver.app.ticking)
+        await driver.until(lambda: "! Retrying in" in driver.screen and driver.app.ticking)
         nodes = [driver.app, driver.app.screen, *driver.app.screen.walk_children()]
         ticking = [t for node in nodes for t in node._timers if t._active.is_set()]
         assert sorted(timer._interval for timer in ticking) == [SPIN_S, 1.0]
@@ -300,7 +293,7 @@ async def test_long_run_notifies_only_unfocused_terminal(project: ScriptedProjec
         assert called.notified == []
         await run(60)
         await driver.until(lambda: called.notified)
-        assert called.notified == ["\x1b]99;;dirge project: it is done, after 60 s\x1b\\\a"]
+        assert called.notified == ["\x1b]99;;dirge project: done after 60 s\x1b\\\a"]
         driver.app.post_message(AppFocus())
         await driver.until(lambda: driver.app.app_focus)
 

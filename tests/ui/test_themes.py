@@ -1,22 +1,15 @@
 """Themes: all legible, user files, live changes."""
 
-from pathlib import Path
-
-import pytest
-
 from dirge_py.types.errors import ConfigError
 from dirge_py.types.extensions import Theme
 from dirge_py.ui.terminal.input import TerminalBackground, TerminalInput
-from dirge_py.ui.theme.styles import (
-    complete_colors,
-    load_theme,
-    read_theme,
-    roles,
-    theme_names,
-    theme_or_default,
-)
+from dirge_py.ui.theme.styles import complete_colors, load_theme, read_theme, roles, theme_names, theme_or_default
+from pathlib import Path
 from tests.support.app_driver import running_app
 from tests.support.project import ScriptedProject
+
+import pytest
+
 
 GROUNDS = ("background", "surface", "border", "selection", "added_ground", "removed_ground")
 ON = {"added": ("added_ground",), "removed": ("removed_ground",)}
@@ -84,8 +77,8 @@ def test_user_theme_overrides_built_in_theme_of_same_name(themes: Path):
     ("text", "expected"),
     [
         ('dark = true\n\n[colors]\naccnt = "#ffffff"\n', "line 4: unknown role `accnt`"),
-        ('[colors]\ntext = "red"\n', "line 2: `text` isn't a colour"),
-        ('[colors]\ntext = "#ffffff"\ndim = 3\n', "line 3: `dim` isn't a colour"),
+        ('[colors]\ntext = "red"\n', "line 2: `text` isn't a color"),
+        ('[colors]\ntext = "#ffffff"\ndim = 3\n', "line 3: `dim` isn't a color"),
         ('dark = "yes"\n', "line 1: `dark` must be true or false"),
         ('colors = "#ffffff"\n', "line 1: `colors` must be a table"),
         ('\nname = "x"\n', "line 2: unknown key `name`"),
@@ -140,7 +133,7 @@ async def test_theme_file_that_becomes_invalid_is_reported_and_colors_stay(
     file.write_text('[colors]\ntext = "#ffffff"\n')
     async with running_app(project, theme="mine") as at:
         file.write_text('[colors]\ntext = "#ffff0"\n')
-        await at.until(lambda: "`text` isn't a colour" in at.text)
+        await at.until(lambda: "`text` isn't a color" in at.text)
         assert at.app.theme_switcher.styles.text.color.name == "#ffffff"
 
 
@@ -209,7 +202,7 @@ async def test_theme_that_cannot_be_stored_is_used_until_the_end(
     file.write_text("[ui\n")
     async with running_app(project, settings_file=file) as at:
         await at.send("/theme light")
-        await at.until(lambda: "It can't be stored" in at.text)
+        await at.until(lambda: "dirge can't store it" in at.text)
         assert at.app.theme_switcher.theme.name == "light"
     assert file.read_text() == "[ui\n"
 

@@ -44,7 +44,9 @@ async def test_each_key_sequence_gives_its_answer(project: ScriptedProject):
         for keys, answer in KEYS:
             question = ask(driver, offer())
             await question_is_open(driver)
-            await driver.until(lambda: "  n No" in driver.screen and "read on" not in driver.screen)
+            await driver.until(
+                lambda: "  n No" in driver.screen and "read to the end" not in driver.screen
+            )
             await driver.pilot.press(*keys)
             assert (keys, await question) == (keys, answer)
             await driver.until(lambda: driver.panel is None and driver.app.composer.has_focus)

@@ -13,9 +13,6 @@ import tempfile
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
-from pathlib import Path
-from typing import ClassVar
-
 from dirge_py.cli.flags import write_line
 from dirge_py.config.load import load
 from dirge_py.config.sources import Overrides
@@ -29,21 +26,14 @@ from dirge_py.providers.scripted import Reply, ReplyMaker, Script, load_script
 from dirge_py.sdk.build import build
 from dirge_py.sdk.options import BuildOptions
 from dirge_py.types.abort import AbortSignal
-from dirge_py.types.events import (
-    AgentEnd,
-    EvidenceTaken,
-    ForkEvent,
-    LoopEvent,
-    MessageEnd,
-    PlanPhase,
-    SystemNotice,
-    ToolExecutionEnd,
-    ToolExecutionStart,
-)
+from dirge_py.types.events import AgentEnd, EvidenceTaken, ForkEvent, LoopEvent, MessageEnd, PlanPhase, SystemNotice, ToolExecutionEnd, ToolExecutionStart
 from dirge_py.types.llm import LlmContext, StreamEvent, StreamOptions
 from dirge_py.types.messages import AssistantMessage, Message, ThinkingBlock, ToolResultMessage
 from dirge_py.types.outcomes import Done
 from dirge_py.types.questions import Asker
+from pathlib import Path
+from typing import ClassVar
+
 
 PROMPT = "The tests of this project fail. Find out why, fix it, and show me that they pass."
 TEST_COMMAND = "python3 -m unittest"
@@ -69,11 +59,11 @@ class Demo:
     """Whether the user is asked about the command, instead of a rule that allows it."""
     notices: ClassVar[tuple[str, ...]] = (
         "A demo: the model is a script; tools, permissions, the diff and the test run are real.",
-        f"It works in a copy and starts with one rule: --allow '{rule}'",
+        f"dirge works in a copy and starts with one rule: --allow '{rule}'",
     )
     notices_with_question: ClassVar[tuple[str, ...]] = (
         notices[0],
-        "It works in a copy, where it may edit files. Before it runs the tests, it asks you.",
+        "dirge works in a copy, where it may edit files. Before it runs the tests, it asks you.",
     )
 
     def __init__(self) -> None:
@@ -229,7 +219,7 @@ class PlanDemo(Demo):
     asks: ClassVar[bool] = False
     notices: ClassVar[tuple[str, ...]] = (
         "A demo: the model is a script; phases, tools, permissions and test runs are real.",
-        f"It works in a copy and starts with one rule: --allow '{rule}'",
+        f"dirge works in a copy and starts with one rule: --allow '{rule}'",
         f"Accepting its plan adds the one for all tests: execute:{TEST_COMMAND}",
     )
 

@@ -18,13 +18,17 @@ def build_serve_parser() -> Parser:
     parser = Parser(
         prog="dirge serve",
         usage="dirge serve [--port N] [--host HOST] [options] [prompt…]",
-        description="Serves the terminal UI as a page for browsers on this machine, at an address "
-        "with a secret in it. Each time the page is opened, dirge starts with the options and the "
-        "prompt. Ctrl+C ends all of them.",
+        description="Serve the terminal UI as a web page for browsers on this machine, at an "
+        "address with a secret in it. Each time the page is opened, dirge starts with the options "
+        "and the prompt. Ctrl+C ends all of them.",
         epilog="From another machine: ssh -L 8000:127.0.0.1:8000 HOST, and open the address there.",
     )
-    parser.add_argument("--port", type=_port, default=8000, help="8000; 0 takes a free one")
-    parser.add_argument("--host", default=LOOPBACK[0], help="of this machine only (127.0.0.1)")
+    parser.add_argument(
+        "--port", type=_port, default=8000, help="8000 by default; 0 picks a free one"
+    )
+    parser.add_argument(
+        "--host", default=LOOPBACK[0], help="an address of this machine (127.0.0.1)"
+    )
     return parser
 
 

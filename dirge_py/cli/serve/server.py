@@ -128,7 +128,7 @@ async def _serve(
             await web.TCPSite(runner, host, port).start()
         except OSError as error:
             text = f"can't open port {port} of {host}: {error.strerror or error}."
-            raise DirgeError(text, hint="`--port 0` takes a free one.") from error
+            raise DirgeError(text, hint="`--port 0` picks a free one.") from error
         server.gate.port = runner.addresses[0][1]
         shown = f"[{host}]" if ":" in host else host
         show_address(f"http://{shown}:{server.gate.port}/#token={server.gate.token}")

@@ -89,7 +89,7 @@ class PermissionPrompt:
             yield from _preview_lines(request.preview)
         yield from _reason_lines(request)
         for other in self.others:
-            yield f"Asked next: allow {visible_name(other.tool_name)}?"
+            yield f"Next: allow {visible_name(other.tool_name)}?"
             if other.preview is not None:
                 yield from _preview_lines(other.preview)
             yield from _reason_lines(other)
@@ -108,9 +108,11 @@ class PermissionPrompt:
             if reach := self.offers[self.at].reach:
                 yield f"   this rule covers: {visible_name(reach.words)}"
                 if reach.also:
-                    yield f"   also, of this session: {'; '.join(map(visible_name, reach.also))}"
+                    covered = "; ".join(map(visible_name, reach.also))
+                    yield f"   earlier calls it covers: {covered}"
                 if reach.still:
-                    yield f"   but not: {'; '.join(map(visible_name, reach.still))}"
+                    others = "; ".join(map(visible_name, reach.still))
+                    yield f"   earlier calls it doesn't cover: {others}"
         if self.request.no_wider and self.at == 0:
             what = "no wider rule" if self.offers else "can be allowed only once"
             yield f"   {what}: {visible(self.request.no_wider)}"
@@ -254,11 +256,11 @@ class LineAsker:
                 matching = _matching(line.strip(), choices)
                 if len(matching) == 1:
                     return matching[0].id
-                heading = f"{title}: {len(matching)} match" if matching else title
+                heading = f"{title}: {len(matching)} found" if matching else title
                 self._list(heading, matching, current)
                 return None
 
-            return await self._read("number or words, Enter for none: ", read, empty=True)
+            return await self._read("number or text, Enter for none: ", read, empty=True)
 
     async def _permission(
         self, prompt: PermissionPrompt, place: str
@@ -291,7 +293,9 @@ class LineAsker:
             detail = f" ({visible(option.description)})" if option.description else ""
             self._writer.line(f"  {number}: {visible(option.label)}{detail}")
         is_open = question.is_open or not question.options
-        ways = ["numbers, as 1 3" if question.is_multiple else "a number"] * bool(question.options)
+        ways = ["numbers, such as 1 3" if question.is_multiple else "a number"] * bool(
+            question.options
+        )
         label = f"{' or '.join([*ways, *['your own words'] * is_open])}; Enter for no answer: "
         read = partial(_answer_in, question=question, is_open=is_open)
         return await self._read(label, read, empty=True)
@@ -303,7 +307,7 @@ class LineAsker:
             detail = f" ({choice.detail})" if choice.detail else ""
             self._writer.line(f"  {number}: {choice.label}{detail}{now}")
         if len(choices) > _MOST_LISTED:
-            self._writer.line(f"  {len(choices) - _MOST_LISTED} more; type words of one")
+            self._writer.line(f"  {len(choices) - _MOST_LISTED} more; type part of a name")
 
     async def _read(
         self, label: str, read: Callable[[str], Answer | None], *, empty: bool = False
@@ -318,7 +322,7 @@ class LineAsker:
                 if line is None or (empty and not line.strip()):
                     return None
                 if time.monotonic() - shown_s < self._guard_s:
-                    self._keep(line, "That came too soon to be an answer. Answer again.")
+                    self._keep(line, "That came too fast to be an answer. Answer again.")
                     continue
                 is_rest, is_first = self._source.has_set_aside and is_first, False
                 answer = read(line)
@@ -335,7 +339,7 @@ class LineAsker:
                     return None
                 else:
                     what = f"{visible(line.strip())!r} isn't an answer to this question."
-                    self._keep(line, f"{what} It is kept as a draft.")
+                    self._keep(line, f"{what} dirge keeps it as a draft.")
         except AnswerInterrupted:
             self._on_stop()
             return None

@@ -229,11 +229,11 @@ def _notice_text(event: LoopEvent) -> str:
             return f"Denied {event.tool_name}: {event.reason}"
         case RetryNotice():
             wait = f" in {event.delay_ms / 1000:.0f} s" if event.delay_ms else ""
-            return f"Try {event.attempt + 1}{wait}: {event.error}"
+            return f"Retrying{wait} (attempt {event.attempt + 1}): {event.error}"
         case SystemNotice(content=content):
             return content
         case ContextReplaced():
-            return "From here on, the model gets a different history from the one shown."
+            return "From here on, the model sees a different history."
         case CompactionStarted() | ContextCompacted() | EscalationActivated() | RepairStats():
             return describe_event(event)
     return ""

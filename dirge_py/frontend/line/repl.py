@@ -7,22 +7,13 @@ import time
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
 from dirge_py import slash
 from dirge_py.conversation.conversation import Conversation
 from dirge_py.frontend.controller import ChatController, typed_text
 from dirge_py.frontend.line.asker import GUARD_S, LineAsker, LineSource
 from dirge_py.frontend.line.renderer import LineRenderer
 from dirge_py.frontend.line.streams import LineWriter, PlainLines
-from dirge_py.frontend.session_opener import (
-    OpenFirst,
-    OpenMode,
-    OpenOther,
-    SessionOpener,
-    notice_sink,
-)
+from dirge_py.frontend.session_opener import OpenFirst, OpenMode, OpenOther, SessionOpener, notice_sink
 from dirge_py.lib.lazy import late
 from dirge_py.lib.version import __version__
 from dirge_py.slash.base import Choice, FrontEnd, Tone, command
@@ -32,6 +23,9 @@ from dirge_py.types.errors import UsageError
 from dirge_py.types.events import AgentEnd, LoopEvent
 from dirge_py.types.outcomes import Done
 from dirge_py.types.questions import Question, QuestionAnswer
+from pathlib import Path
+from typing import Any, TYPE_CHECKING
+
 
 if TYPE_CHECKING:
     from dirge_py.config.schema import Config
@@ -218,7 +212,7 @@ class Repl(FrontEnd):
         if was_pressed:
             self.quit(0)
         else:
-            self.notify_user("Ctrl+C again quits.")
+            self.notify_user("Press Ctrl+C again to quit.")
 
     def _may_quit(self) -> bool:
         """Whether the end of the input quits: during a run only a second Ctrl+D does."""
@@ -227,7 +221,7 @@ class Repl(FrontEnd):
         now = time.monotonic()
         was_pressed, self._ended_at = now - self._ended_at < QUIT_WITHIN_S, now
         if not was_pressed:
-            self.notify_user("Still working. Ctrl+D again stops it and quits.")
+            self.notify_user("Still working. Press Ctrl+D again to stop and quit.")
         return was_pressed
 
     def run_later(self, work: Coroutine[Any, Any, None]) -> None:
@@ -252,7 +246,7 @@ class Repl(FrontEnd):
         self, conversation: Conversation, besides: "Sequence[tuple[int, PlanRecordEvent]]"
     ) -> None:
         self.renderer.replay(conversation.messages, besides)
-        self.notify_user(f"Back in this session, with {_model_and_mode(conversation)}.")
+        self.notify_user(f"Resumed this session with {_model_and_mode(conversation)}.")
 
     def greet(self, conversation: Conversation) -> None:
         facts = f"{_model_and_mode(conversation)}, in {conversation.cwd}"
@@ -300,9 +294,9 @@ class Repl(FrontEnd):
         waiting = self.controller.waiting
         kind = waiting[-1].kind if len(waiting) > before else ""
         if kind == "steering":
-            self.notify_user("Waits to steer the run: it is read before the next turn.")
+            self.notify_user("Queued to steer the run: delivered before the next turn.")
         elif kind == "next_run":
-            self.notify_user("Waits for the next run, which reads it.")
+            self.notify_user("Queued for the next run.")
 
     def _on_event(self, event: LoopEvent) -> None:
         if isinstance(event, AgentEnd):
@@ -332,16 +326,16 @@ def _model_and_mode(conversation: Conversation) -> str:
 
 
 # A command of line mode alone: in the terminal UI a key does this.
-@command("queue", "a prompt for when the run is over", usage="[TEXT]")
+@command("queue", "queue a prompt until the run ends", usage="[TEXT]")
 async def queue(args: str, conversation: Conversation, front: FrontEnd) -> None:
     if not args:
         waiting = [f"{item.kind}: {item.message.text}" for item in conversation.queued()]
         front.show("\n".join(waiting) or "Nothing is queued.")
         return
     if not conversation.is_running:
-        raise UsageError("/queue is for during a run.", hint="Send the words as they are.")
+        raise UsageError("/queue works only during a run.", hint="Send it as a normal prompt.")
     conversation.follow_up(await conversation.attach(args))
-    front.show(f"Waits until the run is over: {args}")
+    front.show(f"Queued until the run ends: {args}")
 
 
 def run_line(start: LineOptions) -> int:

@@ -115,7 +115,7 @@ _VERBS = {
     "config": dict.fromkeys(("--get", "--get-all"), Program(operands="text", most=1)),
 }  # fmt: skip
 _REFUSED_VALUES = {
-    r":\(": "it names files by a pattern of git's own",
+    r":\(": "it names files by a git pathspec",
     r".*%G": "the format `%G…` runs gpg",
     r".*%\(describe": "the format `%(describe)` starts another git",
     r"--ignore-submodules=(?!(?:all|dirty)\Z)": "git would run in the submodules",
@@ -134,7 +134,7 @@ def judge_git(arguments: Sequence[Word]) -> tuple[Word, ...]:
     if name == "--version" and not rest:
         return ()
     if any(word.has_glob and word.text[0] in "*?[" for word in rest) and name in _VERBS:
-        raise NotReadOnly("a pattern could become a subcommand")
+        raise NotReadOnly("a pattern could expand to a subcommand")
     row = _SUBCOMMANDS.get(name) or _verb_row(name, rest)
     if name in _VERBS and rest and row is not _VERBS[name].get(""):
         rest = rest[1:]
@@ -167,7 +167,7 @@ def _check_values(name: str, texts: Sequence[str]) -> None:
         if any(re.match(pattern, text, re.DOTALL) for text in texts):
             raise NotReadOnly(why)
     if name == "config" and any(word in text.lower() for text in texts for word in _SECRET_KEYS):
-        raise NotReadOnly("the setting could hold a secret")
+        raise NotReadOnly("the setting could contain a secret")
 
 
 _ORDINARY = (
@@ -248,11 +248,11 @@ def shown_secrets(
         name = os.path.relpath(secret.path, folder)
         is_meant = compares and _is_meant(secret, texts[1:], folder, names_files=names_files)
         if is_meant and _is_changed(secret):
-            why = f"{name} is changed and may hold secrets (`-- ':!{name}'` leaves it out)"
+            why = f"{name} is changed and may contain secrets (`-- ':!{name}'` leaves it out)"
         elif any(fnmatchcase(secret.path, pattern) for pattern in chosen) and not is_below_any(
             secret.path, left_out
         ):
-            why = f"{name} is among the files named and may hold secrets"
+            why = f"{name} is among the named files and may contain secrets"
         else:
             continue
         found = place(secret.path)

@@ -59,7 +59,7 @@ def git_hazard(folder: str, roots: Sequence[str] = ()) -> str:
     try:
         return next(_hazards(_repositories_above(folder), roots), "")
     except UNREADABLE as error:
-        return f"the repository's settings cannot be read: {error}"
+        return f"the repository's settings can't be read: {error}"
 
 
 def is_bare_repository(folder: str) -> bool:
@@ -116,7 +116,7 @@ def _hazards(repositories: Iterable[_Repository], roots: Sequence[str]) -> Itera
         modules = _values_of(f"{one.work_tree}/.gitmodules")
         index = _index(one, modules, values)
         if index is None:
-            yield f"the index of {one.work_tree} cannot be read, and git could enter its submodules"
+            yield f"the index of {one.work_tree} can't be read, and git could enter its submodules"
             return
         named = [value for key, value in modules if key.endswith(".path")]
         pending += _submodules(one.work_tree, (*index.links, *named))
@@ -251,7 +251,7 @@ def _kept_modules(common: str, work_tree: str) -> Iterator[_Repository]:
             count += 1
             if count > MAX_REPOSITORIES:
                 raise UnreadableRepository(
-                    f"{common}/modules holds more than {MAX_REPOSITORIES} folders"
+                    f"{common}/modules contains more than {MAX_REPOSITORIES} folders"
                 )
 
 
@@ -267,10 +267,10 @@ def _repositories_above(folder: str) -> Iterator[_Repository]:
 def _misplaced(git_dir: str, common: str, work_tree: str, roots: Sequence[str]) -> Iterator[str]:
     """Yield why git would show another repository or other files than those of this folder."""
     if common != git_dir and os.path.dirname(os.path.dirname(git_dir)) != common:
-        yield f"{git_dir}/commondir leads to the repository {common}"
+        yield f"{git_dir}/commondir points to the repository {common}"
     top = os.path.realpath(work_tree)
     if not is_below(git_dir, top) and not _belongs(git_dir, common, top):
-        yield f"{work_tree}/.git leads to {git_dir}, which does not name this folder as its own"
+        yield f"{work_tree}/.git points to {git_dir}, which doesn't belong to this folder"
     for folder in dict.fromkeys((git_dir, common)):
         yield from foreign_files(folder, common, (top, git_dir, common, *roots))
 
@@ -380,7 +380,7 @@ class _FolderWalk:
             self._seen.add(folder)
             if len(self._seen) > MAX_FOLDERS:
                 raise UnreadableRepository(
-                    f"{self._git_dir} holds more than {MAX_FOLDERS} folders"
+                    f"{self._git_dir} contains more than {MAX_FOLDERS} folders"
                     " (`git pack-refs --all` makes one file of many branches)"
                 )
             links, subfolders = _listing(folder)
@@ -415,11 +415,11 @@ class _FolderWalk:
         if is_below(real, self._git_dir):
             return ""
         if os.path.basename(real) != name:
-            return f"{link} is a link, and git prints lines of the file it leads to"
+            return f"{link} is a link, and git prints lines of the file it points to"
         # No read-only command reads the hooks.
         if self._is_own(real) or link == f"{self._git_dir}/hooks":
             return ""
-        return f"{link} leads to {real}, and git would show what is there"
+        return f"{link} points to {real}, and git would show what is there"
 
     def _is_own(self, real: str) -> bool:
         return is_below_any(real, self._own)
@@ -452,7 +452,7 @@ def _misled_worktrees(git_dir: str, common: str) -> Iterator[str]:
         if os.path.lexists(file):
             place = os.path.realpath(os.path.join(tree, read_text(file).strip()))
             if place != common:
-                yield f"{file} leads to the repository {place}"
+                yield f"{file} points to the repository {place}"
 
 
 def _listing(folder: str) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -34,15 +34,15 @@ else:
 
 _SCOPES: Mapping[str, str] = {
     "composer": "Writing", "screen": "Screen", "search": "Searching earlier prompts",
-    "reading": "Reading back", "find": "Finding text", "shell": "A shell command of yours",
-    "list": "Lists", "dialog": "Questions about permission", "hunks": "A change, hunk by hunk",
-    "picker": "The list of sessions", "form": "Questions of the model",
-    "trust": "The question of trust",
+    "reading": "Reading the transcript", "find": "Finding text", "shell": "Your shell command",
+    "list": "Lists", "dialog": "Permission questions", "hunks": "A change, hunk by hunk",
+    "picker": "Session list", "form": "Questions from the model",
+    "trust": "Trust question",
 }  # fmt: skip
 _ENDING = """
-In [keys] of the settings: `action = "ctrl+t"` in every scope that has it, `"scope.action" = …` in \
-one; `["f5", "ctrl+x f"]` for several, two keys with a blank for a chord, "none" for no key. The \
-name of a slash command with its arguments, "/model fast", is an action, too."""
+Change keys under [keys] in your settings: `action = "ctrl+t"` in every scope that has the \
+action, `"scope.action" = …` in one; `["f5", "ctrl+x f"]` for several, two keys with a space for \
+a chord, "none" for no key. A slash command with its arguments, "/model fast", is an action, too."""
 
 
 @command("keybindings", "every action with its keys, and how to change them", aliases=("keys",))
@@ -73,14 +73,14 @@ _OF_THE_TERMINAL = (
 _YES = "Append them"
 
 
-@command("doctor", "what does not work well here, and its fix")
+@command("doctor", "problems with your terminal and setup, and how to fix them")
 async def doctor(args: str, conversation: "Conversation", front: TuiFrontEnd) -> None:
     results = await _examine(front.app, conversation)
     has_problem = any(result.state == "problem" for result in results)
     front.show(as_text(results), tone="warning" if has_problem else "plain")
 
 
-@command("terminal-setup", "what to change in this terminal or in tmux; asks before it writes")
+@command("terminal-setup", "what to change in your terminal or tmux; asks before it writes")
 async def terminal_setup(args: str, conversation: "Conversation", front: TuiFrontEnd) -> None:
     results = await _examine(front.app, conversation, is_offline=True)
     lines = terminal.missing_lines(results)
@@ -88,12 +88,12 @@ async def terminal_setup(args: str, conversation: "Conversation", front: TuiFron
     advice = [f"{result.name}: {result.words}\n  {result.fix}" for result in others]
     if lines:
         advice.append("\n".join(["Add these lines to ~/.tmux.conf:", *lines]))
-    front.show("\n".join(advice) or "Nothing has to be set up in this terminal.")
+    front.show("\n".join(advice) or "This terminal needs no setup.")
     question = "Append these lines to ~/.tmux.conf? A copy of the file is kept."
     options = {"Leave it as it is": "", _YES: ""}
     if lines and await ask_option(front, "tmux", question, options) == _YES:
         kept = terminal.append_lines(lines, Path.home())
-        backup = f" A copy of the old file is in {kept}." if kept else ""
+        backup = f" The old file is saved as {kept}." if kept else ""
         now = "`tmux source-file ~/.tmux.conf` applies it."
         front.show(f"Appended to ~/.tmux.conf. {now}{backup}", tone="good")
 
@@ -138,7 +138,7 @@ _FENCE = re.compile(r"^ {0,3}(`{3,}|~{3,})[^\n]*\n(.*?)^ {0,3}\1[`~]*[ \t]*$", r
 async def copy(args: str, conversation: "Conversation", front: TuiFrontEnd) -> None:
     if args == "--file":
         file = last_copy_file()
-        front.show(str(file) if file.exists() else "Nothing was copied yet.")
+        front.show(str(file) if file.exists() else "Nothing has been copied yet.")
         return
     answers = [m.text for m in conversation.messages if m.role == "assistant" and m.text.strip()]
     if args == "code":
@@ -148,7 +148,7 @@ async def copy(args: str, conversation: "Conversation", front: TuiFrontEnd) -> N
         front.show(front.app.copy_text(blocks[-1].removesuffix("\n")))
         return
     if args and not (args.isdecimal() and int(args)):
-        raise UsageError(f"/copy {args}: no such thing.", hint="/copy [N | code | --file]")
+        raise UsageError(f"/copy doesn't take {args!r}.", hint="/copy [N | code | --file]")
     number = int(args or 1)
     if number > len(answers):
         some = f"There are only {len(answers)} answers."
@@ -167,7 +167,7 @@ async def edit(args: str, conversation: "Conversation", front: TuiFrontEnd) -> N
     front.set_input(args if text is None else text)
 
 
-@command("redraw", "draw the screen again")
+@command("redraw", "redraw the screen")
 async def redraw(args: str, conversation: "Conversation", front: TuiFrontEnd) -> None:
     front.app.draw_anew()
 
@@ -178,14 +178,14 @@ _SIDES = get_args(Side)
 
 @command(
     "panel",
-    "the panels at the sides: always, never, or where they fit",
+    "show side panels: always, never, or when they fit",
     usage="[on|off|auto]",
     complete=lambda _: _PANELS,
 )
 async def panel(args: str, conversation: "Conversation", front: TuiFrontEnd) -> None:
     chrome = front.app.chrome
     if args and args not in _PANELS:
-        raise UsageError(f"There is no panel setting {args!r}.", hint="/panel on, off or auto.")
+        raise UsageError(f"/panel doesn't take {args!r}.", hint="/panel [on|off|auto]")
     if args:
         chrome.panel = cast(Literal["on", "off", "auto"], args)
         chrome.fit(front.app.size.width)
@@ -194,7 +194,7 @@ async def panel(args: str, conversation: "Conversation", front: TuiFrontEnd) -> 
 
 @command(
     "display",
-    "which of left, main and right are shown",
+    "choose which of left, main and right to show",
     usage="[left|main|right]",
     complete=lambda _: ("left|main|right", "left|main", "main|right", "main"),
 )
@@ -203,7 +203,7 @@ async def display(args: str, conversation: "Conversation", front: TuiFrontEnd) -
     wanted = args.replace("|", " ").replace(",", " ").split()
     if odd := [side for side in wanted if side not in _SIDES]:
         raise UsageError(
-            f"There is no part {odd[0]!r} to display.",
+            f"/display doesn't take {odd[0]!r}.",
             hint=f"The parts are {'|'.join(_SIDES)}; `left main` or `left|main` names two.",
         )
     if wanted:
@@ -231,26 +231,26 @@ async def search(args: str, conversation: "Conversation", front: TuiFrontEnd) ->
 
 @command(
     "reasoning",
-    "show what the model thinks, or hide it, from the next answer on",
+    "show or hide the model's thinking, from the next answer on",
     usage="[on|off]",
     complete=lambda _: tuple(_STATES),
 )
 async def reasoning(args: str, conversation: "Conversation", front: TuiFrontEnd) -> None:
     if args and args not in _STATES:
-        raise UsageError(f"/reasoning does not know {args!r}.", hint="/reasoning [on|off]")
+        raise UsageError(f"/reasoning doesn't take {args!r}.", hint="/reasoning [on|off]")
     actions.show_thinking(front.app, _STATES.get(args, not front.app.ui_settings.show_thinking))
 
 
 @command(
     "theme",
-    "switch the colours, and keep them for later starts",
+    "switch the color theme, and keep it for later starts",
     usage="[NAME]",
     complete=lambda _: theme_names(),
 )
 async def theme(args: str, conversation: "Conversation", front: TuiFrontEnd) -> None:
     name: str | None = args
     if not name:
-        detail = {AUTO_THEME: "dark or light, as the terminal is"}
+        detail = {AUTO_THEME: "dark or light, like your terminal"}
         detail |= dict.fromkeys(user_themes(), "yours")
         choices = [Choice(id=n, label=n, detail=detail.get(n, "")) for n in theme_names()]
         name = await front.app.theme_switcher.pick(choices, front.app.picker)
@@ -272,15 +272,15 @@ async def _keep_theme(name: str, front: TuiFrontEnd) -> None:
     try:
         await asyncio.to_thread(save_theme, name, file=file)
     except DirgeError as error:
-        words = f"Theme: {name}, until you quit. It can't be stored: {error.in_one_line()}"
+        words = f"Theme: {name}, until you quit. dirge can't store it: {error.in_one_line()}"
         front.show(words, tone="warning")
         return
     own = opener.project_theme
-    later = f" Here, this project's own theme ({own}) comes first at the start." if own else ""
+    later = f" In this project, its own theme ({own}) applies at the next start." if own else ""
     front.show(f"Theme: {name}. Stored as `theme` under [ui] in {file}.{later}", tone="good")
 
 
-@command("vim", "Vim's keys in the input, on or off")
+@command("vim", "turn Vim keys in the input on or off")
 async def vim(args: str, conversation: "Conversation", front: TuiFrontEnd) -> None:
     composer = front.app.composer
     composer.use_vim(is_on=not composer.has_vim)
@@ -288,4 +288,4 @@ async def vim(args: str, conversation: "Conversation", front: TuiFrontEnd) -> No
     keymap = "vim" if composer.has_vim else "default"
     if keymap != front.app.ui_settings.keymap:
         words += f'. `keymap = "{keymap}"` under [ui] of your settings keeps it that way'
-    front.show(f"Vim's keys are {words}.")
+    front.show(f"Vim keys are {words}.")

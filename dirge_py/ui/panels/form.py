@@ -59,7 +59,7 @@ class TrustDialog(Dialog[bool]):
         lines = [strip(self._option(action, words[action])) for action in words]
         hints = self.hints_of_typing
         if self.is_open and not self.may_approve:
-            hints = [("read on to the end to say yes: Space", "Space: read to the end")]
+            hints = [("Space: read to the end to say yes", "Space: read to the end")]
         elif self.is_open:
             key = self._keymap.name_of("trust", "choose")
             hints.insert(0, select_hint(key, is_chosen=bool(self._chosen)))

@@ -2,12 +2,6 @@
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
-from typing import ClassVar
-
-from textual.app import ComposeResult
-from textual.containers import Vertical
-from textual.strip import Strip
-
 from dirge_py.lib.hunks import Change, diff_hunks
 from dirge_py.lib.text import visible, visible_code, visible_name
 from dirge_py.types.errors import DirgeError
@@ -17,6 +11,12 @@ from dirge_py.ui.panels.dialog import KeyHint, Role, ScrollingLines, paint_key_h
 from dirge_py.ui.theme.styles import Styles
 from dirge_py.ui.transcript.diff import DiffRow, RowKind, is_split, paint_rows
 from dirge_py.ui.transcript.lines import Line, selected_row, wrap
+from textual.app import ComposeResult
+from textual.containers import Vertical
+from textual.strip import Strip
+from typing import ClassVar
+
+
 
 
 class FileSelection:
@@ -269,7 +269,7 @@ class HunkView(Vertical, can_focus=False):
                 words = f"{len(self._rows) + 1} of {total}"
                 line.append((words, styles.accent + styles.strong if is_at else styles.text))
                 if not is_accepted:
-                    line.append(("  refused", styles.warning))
+                    line.append(("  rejected", styles.warning))
                 head = wrap(line, width)
                 strips += (
                     [selected_row(row, width, styles.accent) for row in head] if is_at else head
@@ -287,23 +287,23 @@ class HunkView(Vertical, can_focus=False):
         if self._instead:
             return paint_key_hints(self._instead, width, self._styles)
         if not self.may_take:
-            hint = ("read on to the end to take it: PageDown", "PageDown: read to the end")
+            hint = ("PageDown: read to the end to accept", "PageDown: read to the end")
             return paint_key_hints([hint], width, self._styles, most=1)
 
         def key(action: str) -> str:
             return self._keymap.name_of("hunks", action)
 
         taken = self._selection.accepted
-        take = f"take {taken} of {len(self._selection.places)}" if taken else "deny"
+        take = f"accept {taken} of {len(self._selection.places)}" if taken else "deny"
         marks = f"{key('accept')}/{key('refuse')}"
         hints: list[KeyHint] = [
             (f"{key('choose')}: {take}", f"{key('choose')}: {take.replace(' of ', '/')}"),
-            (f"{key('toggle')} or {marks}: accept, refuse", f"{key('toggle')}: mark"),
+            (f"{key('toggle')} or {marks}: accept, reject", f"{key('toggle')}: mark"),
             (f"{key('edit')}: edit the file", f"{key('edit')}: edit"),
             (f"{key('close')}: back",) * 2,
         ]
         if not self._has_cursor:
-            hints[:3] = [(f"{key('previous')}/{key('next')}: go to a hunk, or take them",) * 2]
+            hints[:3] = [(f"{key('previous')}/{key('next')}: select a hunk, or accept",) * 2]
         return paint_key_hints(hints, width, self._styles)
 
     def on_mount(self) -> None:
@@ -375,7 +375,7 @@ class HunkView(Vertical, can_focus=False):
             return
         file = self._selection.files[self._selection.place[0]]
         if file.is_removal:
-            self._problem = "This file is being removed, so there is no text to edit."
+            self._problem = "The change deletes this file, so there is no text to edit."
         else:
             try:
                 edited = await self._edit_file(file.text, file.path)

@@ -5,40 +5,24 @@ Nothing is selected at first, so that Enter alone answers nothing.
 """
 
 from collections.abc import Sequence
-from typing import Literal, Unpack
-
+from dirge_py.lib.text import visible, visible_name
+from dirge_py.types.errors import DirgeError
+from dirge_py.types.questions import PermissionAnswer, PermissionRequest, Reach, RuleOffer
+from dirge_py.ui.keymap import Scope
+from dirge_py.ui.panels.dialog import Dialog, DialogOptions, KeyHint, Role, ScrollingLines, has_air, paint_key_hints, select_hint
+from dirge_py.ui.panels.hunk_view import EditFile, HunkView
+from dirge_py.ui.panels.permission_request import Option, PermissionChoice, STORING, WORDS, paint_reach, paint_request
+from dirge_py.ui.theme.styles import Styles
+from dirge_py.ui.transcript.lines import Line, clip, selected_row, strip, wrap
 from rich.cells import cell_len
 from rich.style import Style
 from textual import events
 from textual.app import ComposeResult
 from textual.strip import Strip
 from textual.widgets import Input
+from typing import Literal, Unpack
 
-from dirge_py.lib.text import visible, visible_name
-from dirge_py.types.errors import DirgeError
-from dirge_py.types.questions import PermissionAnswer, PermissionRequest, Reach, RuleOffer
-from dirge_py.ui.keymap import Scope
-from dirge_py.ui.panels.dialog import (
-    Dialog,
-    DialogOptions,
-    KeyHint,
-    Role,
-    ScrollingLines,
-    has_air,
-    paint_key_hints,
-    select_hint,
-)
-from dirge_py.ui.panels.hunk_view import EditFile, HunkView
-from dirge_py.ui.panels.permission_request import (
-    STORING,
-    WORDS,
-    Option,
-    PermissionChoice,
-    paint_reach,
-    paint_request,
-)
-from dirge_py.ui.theme.styles import Styles
-from dirge_py.ui.transcript.lines import Line, clip, selected_row, strip, wrap
+
 
 _DETOURS = {
     "comment": "write a comment and deny",
@@ -46,7 +30,7 @@ _DETOURS = {
     "edit_command": "change the command",
     "choose_hunks": "choose hunks",
     "accept": "accept this hunk",
-    "refuse": "refuse this hunk",
+    "refuse": "reject this hunk",
     "edit": "edit the file",
 }
 
@@ -151,7 +135,7 @@ class PermissionDialog(Dialog[Sequence[PermissionAnswer]]):
         files = asked.selection.files
         strips = paint_request(asked.request, place, width, self._styles, files=files)
         if asked.rules and not self._shows_rules(width):
-            words = (f"Would be stored: {asked.rules_shown}", self._styles.dim)
+            words = (f"Will be stored: {asked.rules_shown}", self._styles.dim)
             strips += wrap([words], width, indent=("  ", self._styles.text))
             if not self._is_flat and not self._shows_reach and asked.reach:
                 strips += paint_reach(Reach(words=asked.reach.words), width, self._styles)
@@ -207,7 +191,7 @@ class PermissionDialog(Dialog[Sequence[PermissionAnswer]]):
         if asked.request.alike and asked.next_rules and asked.at == 0:
             key = self._keymap.name_of("dialog", "wider")
             alike = asked.request.alike
-            words = f"{alike} similar ones were allowed one by one; {key}: a rule for all"
+            words = f"you allowed {alike} similar calls one by one; {key}: one rule for all"
             strips += wrap([(words, styles.warning)], width, indent=indent)
         return strips
 
@@ -256,7 +240,7 @@ class PermissionDialog(Dialog[Sequence[PermissionAnswer]]):
             enter = self._keymap.name_of("dialog", "choose")
             return [(f"{enter}: {_DETOURS[self._detour]}",) * 2, *self.hints_of_typing]
         if not self.may_approve:
-            hint = ("read on to the end to approve: Space", "Space: read to the end")
+            hint = ("Space: read to the end to approve", "Space: read to the end")
             return [hint, *self.hints_of_typing]
         return usual
 

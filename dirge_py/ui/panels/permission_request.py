@@ -3,16 +3,16 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal
-
-from textual.strip import Strip
-
 from dirge_py.lib.text import plural, visible, visible_name
 from dirge_py.types.questions import PermissionAnswer, PermissionRequest, Reach, RuleOffer
 from dirge_py.ui.panels.hunk_view import ChangeSelection, FileSelection, paint_files
 from dirge_py.ui.theme.styles import Styles
 from dirge_py.ui.transcript.diff import is_split, paint_rows, read_diff
 from dirge_py.ui.transcript.lines import Line, clip, strip, wrap
+from textual.strip import Strip
+from typing import Literal
+
+
 
 _TRAILING = re.compile(r"[ \t]+(?=\n|\Z)")
 """Blanks at the end of a line, which are shown: behind a backslash they are part of a name."""
@@ -58,14 +58,16 @@ def paint_reach(reach: Reach, width: int, styles: Styles) -> list[Strip]:
     """Paint which calls a rule covers; of earlier calls, their start."""
     lines = [f"This rule covers: {visible_name(reach.words)}"]
     if reach.also:
-        lines.append(f"  also, of this session: {_named(reach.also, width)}")
+        lines.append(f"  earlier calls it covers: {_named(reach.also, width)}")
     if reach.still:
-        lines.append(f"  but not: {_named(reach.still, width)}")
+        lines.append(f"  earlier calls it doesn't cover: {_named(reach.still, width)}")
     return wrap([("\n".join(lines), styles.dim)], width, indent=("  ", styles.text))
 
 
 def _named(calls: Sequence[str], width: int) -> str:
-    size = max(_SHORTEST_NAME, (width - len("    also, of this session: ")) // len(calls) - 3)
+    size = max(
+        _SHORTEST_NAME, (width - len("    earlier calls it doesn't cover: ")) // len(calls) - 3
+    )
     return " · ".join(clip(visible(call), size) for call in calls)
 
 

@@ -1,12 +1,6 @@
 """The panels around the transcript: at the sides, the todo list, the queue and its hints."""
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
-
-from rich.cells import cell_len
-from textual.geometry import Region, Size
-from textual.reactive import reactive
-
 from dirge_py.frontend.controller import ChatController, QueuedPrompt
 from dirge_py.lib.text import clean, plural
 from dirge_py.types.extensions import PluginReport
@@ -16,10 +10,17 @@ from dirge_py.ui.prompt.composer import Composer
 from dirge_py.ui.status import ContextGauge, mode_style
 from dirge_py.ui.theme.styles import Styles
 from dirge_py.ui.transcript.lines import Line, LinesWidget, clip
+from rich.cells import cell_len
+from textual.geometry import Region, Size
+from textual.reactive import reactive
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from dirge_py.processes.runner import ShellState
     from dirge_py.ui.git_status import GitStatus
+
+
+
 
 
 _ROWS_FOR_OTHERS = 8
@@ -148,7 +149,7 @@ def _run_hints(composer: Composer, controller: ChatController, keymap: Keymap) -
         ("screen", "interrupt"): "stop the plan" if is_between else "interrupt",
     }
     if controller.waiting and not composer.text:
-        verbs["composer", "up"] = "take it back"
+        verbs["composer", "up"] = "edit it"
         verbs["screen", "drop_queue"] = "drop it"
     verbs["composer", "submit"] = "keep it for the next run" if is_between else "steer"
     verbs["composer", "queue"] = "queue"
@@ -179,7 +180,7 @@ def left_lines(
         context.insert(0, [(gauge.bar(min(width, _BAR_WIDTH)), full)])
     if foldings:
         times = "once" if foldings == 1 else f"{foldings} times"
-        context.append([(clip(f"folded {times}", width), styles.dim)])
+        context.append([(clip(f"compacted {times}", width), styles.dim)])
     activity = [_call(name, target, width, styles) for name, target in recent]
     sections = {"CONTEXT": context, "ACTIVITY": activity, "GIT": _git(git, width, styles)}
     return [line for name in sections for line in _section(name, sections[name], width, styles)]
@@ -245,7 +246,7 @@ def _git(git: "GitStatus | None", width: int, styles: Styles) -> list[Line]:
     counts = {"staged": git.staged, "changed": git.unstaged, "new": git.untracked}
     state = ", ".join(f"{count} {name}" for name, count in counts.items() if count) or "clean"
     if git.is_withheld:
-        state = "state not read"
+        state = "status not read"
     lines: list[Line] = [
         [(clip(clean(git.branch), width), styles.accent)],
         [(clip(state, width), styles.warning if git.staged or git.unstaged else styles.dim)],

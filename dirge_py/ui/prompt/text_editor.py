@@ -91,7 +91,7 @@ class ReverseSearch:
     @property
     def words(self) -> str:
         """The state of the search."""
-        failure = "no such prompt: " if self.match is None else "no other prompt: "
+        failure = "no match: " if self.match is None else "no other match: "
         return f"(search) {failure if self._has_failed else ''}{self._query}"
 
     def type(self, text: str) -> None:

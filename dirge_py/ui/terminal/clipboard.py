@@ -135,7 +135,10 @@ class Clipboard:
     def _by_terminal(self, text: str, before: str = "") -> CopyResult:
         coded = base64.b64encode(text.encode("utf-8", "replace")).decode()
         if len(coded) > LARGEST_OSC52:
-            return "", f"{before}{_size(text)} are too much for a terminal (100 kB)."
+            return (
+                "",
+                f"{before}{_size(text)} is too much to copy through a terminal (limit: 100 kB).",
+            )
         sequence = f"\x1b]52;c;{coded}\x07"
         if self._environment.get("TMUX"):
             self._send(passed_through(sequence))
@@ -161,7 +164,7 @@ def native_tools(environment: Mapping[str, str]) -> Sequence[ClipboardTool]:
 
 def _no_tool(tools: Sequence[ClipboardTool]) -> str:
     if not tools:
-        return "There is no desktop here whose clipboard a program could set."
+        return "This machine has no desktop clipboard."
     name = tools[0].write[0]
     advice = {"wl-copy": "install wl-clipboard", "xclip": "install xclip or xsel"}
     return f"No program for the clipboard: {advice.get(name, f'{name} is not on the PATH')}."
@@ -219,12 +222,12 @@ def read_clipboard(environment: Mapping[str, str] = os.environ) -> ClipboardCont
             problem = problem or error.message
             continue
         if len(clip.image) > MOST_BYTES:
-            return ClipboardContent(problem="The picture on the clipboard is larger than 20 MiB.")
+            return ClipboardContent(problem="The image on the clipboard is larger than 20 MiB.")
         if clip.image and asset_type(clip.image[:32]) is None:
             clip = ClipboardContent(text=clip.text)
         if clip.image or clip.text:
             return clip
-        problem = problem or "There is neither a picture nor text on the clipboard."
+        problem = problem or "The clipboard has neither an image nor text."
     programs = "pngpaste" if sys.platform == "darwin" else "wl-clipboard or xclip"
     return ClipboardContent(problem=problem or f"Can't read the clipboard: install {programs}.")
 

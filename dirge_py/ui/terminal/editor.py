@@ -73,7 +73,7 @@ async def hand_over(app: TerminalApp, command: list[str]) -> int:
         with app.batch_update(), app.suspend():
             return await run_in_foreground(command)
     except SuspendNotSupported as error:
-        raise ProcessError("this terminal cannot be handed to another program.") from error
+        raise ProcessError("this terminal can't be handed to another program.") from error
     finally:
         await app.reclaim_screen()
 
@@ -82,7 +82,7 @@ async def read_in_pager(app: TerminalApp, text: str) -> None:
     """Show `text` in `$PAGER`, else `less`, else `more`. Raises ProcessError."""
     command = pager_command(os.environ.get("PAGER", ""))
     if not command:
-        raise ProcessError("There is no pager.", hint="Install less, or set PAGER.")
+        raise ProcessError("No pager was found.", hint="Install less, or set PAGER.")
     page = write_draft(f"{clean(text)}\n".encode("utf-8", "replace"), ".txt")
     try:
         code = await hand_over(app, [*command, str(page)])
@@ -163,4 +163,4 @@ class EditorFollower:
         self._waiting.clear()
         if not self._has_complained:
             self._has_complained = True
-            self._complain(f"{why} No further file is opened.")
+            self._complain(f"{why} dirge opens no more files.")

@@ -4,17 +4,17 @@ import re
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
-from pathlib import Path
-from typing import Any
-
-from rich.color import Color
-from rich.style import Style
-
 from dirge_py.config import paths
 from dirge_py.lib.nearest import nearest
 from dirge_py.types.errors import ConfigError
 from dirge_py.types.extensions import Theme
+from functools import cache
+from pathlib import Path
+from rich.color import Color
+from rich.style import Style
+from typing import Any
+
+
 
 AUTO_THEME = "auto"
 """The name that follows the terminal: the dark theme, or the light one on a light background."""
@@ -218,7 +218,7 @@ def read_theme(file: Path, roles: Sequence[str]) -> Theme:
         table = tomllib.loads(text)
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else str(error)
-        raise ConfigError(f"{file}: this theme cannot be read: {why}.") from error
+        raise ConfigError(f"{file}: can't read this theme: {why}.") from error
     _check_theme(file, text, table, roles)
     return Theme(name=file.stem, dark=table.get("dark", True), colors=dict(table.get("colors", {})))
 
@@ -240,7 +240,7 @@ def _check_theme(file: Path, text: str, table: Mapping[str, Any], roles: Sequenc
             hint = f"Did you mean `{meant}`?" if meant else f"Roles: {', '.join(roles)}."
             raise _wrong_theme(file, text, role, f"unknown role `{role}`", hint)
         if not isinstance(color, str) or not _COLOR.fullmatch(color):
-            raise _wrong_theme(file, text, role, f"`{role}` isn't a colour", "Write it as #rrggbb.")
+            raise _wrong_theme(file, text, role, f"`{role}` isn't a color", "Write it as #rrggbb.")
 
 
 def _wrong_theme(file: Path, text: str, key: str, why: str, hint: str) -> ConfigError:

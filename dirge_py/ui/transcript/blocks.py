@@ -5,17 +5,17 @@ A block changes only through its methods, and cleans text from outside when it r
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
-
-from rich.style import Style
-from textual.strip import Strip
-
 from dirge_py.lib.shell_lexer import line_of_words
 from dirge_py.lib.text import clean, format_cost, plural
 from dirge_py.slash.base import Tone
 from dirge_py.types.messages import Usage
 from dirge_py.ui.theme.styles import Styles
 from dirge_py.ui.transcript.lines import Line, clip, fold, pack_hints, strip, wrap
+from rich.style import Style
+from textual.strip import Strip
+from typing import Any, Protocol
+
+
 
 
 class TranscriptBlock:
@@ -324,7 +324,7 @@ class RetryBlock(TranscriptBlock):
     ) -> None:
         self._attempt = attempt
         self._error = clean(error)
-        super().__init__(f"Try {attempt}: {self._error}")
+        super().__init__(f"Attempt {attempt}: {self._error}")
         self._clock = clock
         self._due = clock() + delay_s
         self._shown_s = self._left_s
@@ -346,7 +346,7 @@ class RetryBlock(TranscriptBlock):
 
     def paint(self, width: int, styles: Styles, *, expanded: bool) -> list[Strip]:
         when = f"in {self._shown_s} s" if self._shown_s else "now"
-        line = f"Try {self._attempt} {when}: {self._error}"
+        line = f"Retrying {when} (attempt {self._attempt}): {self._error}"
         mark, rest = [("! ", styles.warning)], [("  ", styles.warning)]
         return wrap([(line, styles.warning)], width, first=mark, rest=rest)
 

@@ -34,8 +34,8 @@ _LOOKS: Mapping[CallState, tuple[str, str, str]] = {
     "failed": ("✗", "error", ""),
     "denied": ("⊘", "warning", "denied"),
     "aborted": ("◌", "dim", "interrupted"),
-    "again": ("↻", "warning", "asks for another try"),
-    "withheld": ("⊘", "warning", "ran, its result withheld"),
+    "again": ("↻", "warning", "asks the model to retry"),
+    "withheld": ("⊘", "warning", "ran, result withheld"),
     "repeated": ("≡", "dim", "not run"),
     "unrun": ("◌", "dim", "not run"),
 }
@@ -399,7 +399,7 @@ def _read_output(file: str) -> str:
             last = stored.read(half).decode("utf-8", "replace")
     except OSError:
         return ""
-    note = f"… {size - 2 * half:,} bytes are left out; all of it is in {file}"
+    note = f"… {size - 2 * half:,} bytes left out; the full output is in {file}"
     return clean(f"{first}\n{note}\n{last}").strip("\n")
 
 
@@ -567,7 +567,7 @@ class ProgressText:
         if ran_s >= _SHOWN_FROM_S:
             parts.append(_duration(ran_s))
         if self._quiet_since is not None:
-            parts.append(f"quiet for {_duration(int(self._clock() - self._quiet_since))}")
+            parts.append(f"no output for {_duration(int(self._clock() - self._quiet_since))}")
         return ", ".join(part for part in parts if part)
 
 

@@ -102,8 +102,8 @@ def test_plugin_command_cannot_replace_a_built_in_command(plugin_folder: PluginF
     warnings = registry.use_extensions(plugin_folder.add("a", register).host().commands())
     assert registry.find("help") is built_in
     assert warnings == [
-        "/help of a plugin is left out: the name is taken.",
-        "/q of a plugin is left out: the name is taken.",
+        "A plugin's command /help is left out: the name is taken.",
+        "A plugin's command /q is left out: the name is taken.",
     ]
 
 

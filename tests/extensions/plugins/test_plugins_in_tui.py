@@ -51,7 +51,7 @@ async def test_plugin_commands_work_on_screen_with_completion_and_help(
         await driver.until(lambda: "/greet" in driver.text and "say hello" in driver.text)
         await driver.type("/gre")
         await driver.until(lambda: "say hello" in driver.screen)
-        assert "/help of a plugin is left out: the name is taken." in driver.text
+        assert "A plugin's command /help is left out: the name is taken." in driver.text
 
 
 async def test_plugins_off_on_screen_removes_the_commands_of_the_plugin(project: ScriptedProject):

@@ -26,7 +26,7 @@ async def test_line_sent_during_run_steers_it(project: ScriptedProject) -> None:
     async with keyboard(tty) as keys:
         await working(keys)
         await keys.send("look at CI first")
-        await tty.tells("Waits to steer the run")
+        await tty.tells("Queued to steer the run")
         (project.folder / "go").touch()
         await tty.tells("All done.")
 
@@ -51,7 +51,7 @@ async def test_queue_command_sends_prompt_after_run(project: ScriptedProject) ->
     async with keyboard(tty) as keys:
         await working(keys)
         await keys.send("/queue then test it")
-        await tty.tells("Waits until the run is over: then test it")
+        await tty.tells("Queued until the run ends: then test it")
         (project.folder / "go").touch()
         await tty.tells("Tested.")
 
@@ -79,7 +79,7 @@ async def test_answer_typed_too_soon_is_ignored(project: ScriptedProject) -> Non
     async with keyboard(tty, guard_s=60.0) as keys:
         await keys.send("make it")
         await keys.answer("Question: allow bash?", "y")
-        await tty.tells("That came too soon to be an answer. Answer again.")
+        await tty.tells("That came too fast to be an answer. Answer again.")
         assert tty.repl.controller.is_asking
 
     assert not (project.folder / "made").exists()
@@ -112,7 +112,9 @@ async def test_line_that_is_not_an_answer_stays_draft(project: ScriptedProject) 
     async with keyboard(tty) as keys:
         await keys.send("make it")
         await keys.answer("Question: allow bash?", "please stop")
-        await tty.tells("'please stop' isn't an answer to this question. It is kept as a draft.")
+        await tty.tells(
+            "'please stop' isn't an answer to this question. dirge keeps it as a draft."
+        )
         await keys.answer("Question: allow bash?", "n")
         await tty.tells("Done.")
         await tty.until(lambda: tty.repl.source.draft.endswith("please stop"))
@@ -154,7 +156,7 @@ async def test_ctrl_c_clears_line_then_interrupts_then_quits(project: ScriptedPr
         keys.press("\x03")
         await tty.tells("Interrupted.")
         keys.press("\x03")
-        await tty.tells("Ctrl+C again quits.")
+        await tty.tells("Press Ctrl+C again to quit.")
         assert not keys.ended.done()
         keys.press("\x03")
         await tty.until(keys.ended.done)
@@ -174,7 +176,7 @@ async def test_first_ctrl_d_during_run_asks_and_second_quits(project: ScriptedPr
     async with keyboard(tty) as keys:
         await working(keys)
         keys.press("\x04")
-        await tty.tells("Ctrl+D again stops it and quits.")
+        await tty.tells("Press Ctrl+D again to stop and quit.")
         assert not keys.ended.done()
         keys.press("\x04")
         await tty.until(keys.ended.done)

@@ -233,8 +233,9 @@ def test_escalation_model_makes_call_after_invalid_arguments(product: Product) -
     assert result.lines[-1]["result"] == "It says: found me."
     [event] = events(result, "escalation_activated")
     assert (event["provider"], event["reason"]) == ("strong/big", "repair_exhausted: read")
-    assert "dirge: strong/big makes the next call: the arguments of `read` stayed wrong." in (
-        result.stderr
+    assert (
+        "dirge: strong/big takes over for the next call: "
+        "the arguments of `read` were wrong again and again." in (result.stderr)
     )
     assert len(product.service.requests) == 2
     assert "found me" in product.sent_text()
