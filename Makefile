@@ -1,4 +1,4 @@
-# make run | test | check | pictures | peers | gateway | security | crash | endurance | bench: each makes what it needs in .venv and nowhere else.
+# make run | test | check | pictures | strings | peers | gateway | security | crash | endurance | bench: each makes what it needs in .venv and nowhere else.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -8,7 +8,7 @@ SECURITY_SIZE ?= full
 
 PEERS := .peers
 
-.PHONY: run test check pictures peers gateway security crash endurance bench clean
+.PHONY: run test check pictures strings peers gateway security crash endurance bench clean
 
 run: $(VENV)/.installed
 	@if [ ! -t 0 ] || [ ! -t 1 ]; then \
@@ -33,6 +33,10 @@ check: $(VENV)/.checked
 # The pictures of README.md and docs/, from the program itself; only the model is a script.
 pictures: $(VENV)/.tested
 	$(BIN)/python -m tests.ui.pictures
+
+# Every sentence of the program with its place, to be read; ARGS=ui for one package.
+strings: $(VENV)/.tested
+	@$(BIN)/python -m tests.house.strings $(ARGS)
 
 # Model servers that others wrote, for the tests that speak with them: 750 MB, in .peers.
 peers: $(PEERS)/.installed

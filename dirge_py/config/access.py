@@ -72,7 +72,7 @@ def provider_access(config: Config, alias: str, *, is_main: bool = False) -> Pro
         place = key_place(config, alias)
         fix = f"`export {place}=…`" if place.isidentifier() else "Put it there"
         hint = f"{fix}, or run `dirge config init`."
-        raise NoProvider(f"Provider `{alias}` has no key: there is none in {place}.", hint=hint)
+        raise NoProvider(f"Provider `{alias}` has no API key in {place}.", hint=hint)
     role = {"system_role": entry.system_role} if entry.system_role else {}
     return ProviderAccess(
         alias=alias,
@@ -219,7 +219,7 @@ def serving_alias(config: Config, model: str, default: str) -> str:
     for alias in all_entries(config):
         if _serves(config, alias, owners) and has_access(config, alias):
             return alias
-    raise foreign(config, model) or NoProvider(f"No provider serves `{model}`.")
+    raise foreign(config, model) or NoProvider(f"No provider has the model `{model}`.")
 
 
 def foreign(config: Config, model: str) -> NoProvider | None:
@@ -230,8 +230,8 @@ def foreign(config: Config, model: str) -> NoProvider | None:
     name = owners[0].label.partition(",")[0]
     place = key_place(config, owners[0].type)
     return NoProvider(
-        f"`{model}` is a model of {name}, which cannot be used: {place} is not set.",
-        hint=f"Set {place}, or name a provider that serves it: `<provider>/{model}`.",
+        f"`{model}` is a model of {name}, which has no API key: {place} is not set.",
+        hint=f"Set {place}, or choose a provider that has it: `<provider>/{model}`.",
     )
 
 
@@ -263,15 +263,15 @@ def read_key(path: Path) -> ApiKey:
             text = file.read(_MAX_KEY_FILE_BYTES).decode("utf-8").strip()
     except OSError as error:
         raise ConfigError(
-            f"The key file {path} cannot be read: {error.strerror}.",
-            hint="Name a file that holds the key and nothing else.",
+            f"Can't read the key file {path}: {error.strerror}.",
+            hint="Use a file that contains only the key.",
         ) from error
     except UnicodeDecodeError:
         text = ""
     if not text or not text.isprintable():
         # Don't quote the content: it may be half a key.
         hint = "Write the key into it, as one line."
-        raise ConfigError(f"The key file {path} holds no key.", hint=hint)
+        raise ConfigError(f"The key file {path} contains no key.", hint=hint)
     return ApiKey(text)
 
 
@@ -290,7 +290,7 @@ def write_key(path: Path, key: str) -> None:
         with suppress(OSError):
             part.unlink(missing_ok=True)
         raise ConfigError(
-            f"The key could not be stored in {path}: {error.strerror}.",
+            f"Can't store the key in {path}: {error.strerror}.",
             hint="Set the provider's environment variable instead.",
         ) from error
 

@@ -63,7 +63,7 @@ def config_check(
     exit code is 0 if a run could start. Raises ConfigError if the file is invalid.
     """
     config = around(load(environment=environment, path=path))
-    lines = [config.origin.path or f"{config_file(environment)} (none: defaults are in force)"]
+    lines = [config.origin.path or f"{config_file(environment)} (none: the defaults apply)"]
     lines += _provider_lines(config)
     problems = list(_model_problems(config))
     try:

@@ -2,12 +2,6 @@
 
 import os
 from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import Any
-
-import tomlkit
-from pydantic import ValidationError
-
 from dirge_py.config.access import write_key
 from dirge_py.config.load import parse, read_text
 from dirge_py.config.paths import config_file
@@ -17,6 +11,12 @@ from dirge_py.config.sources import ProviderDraft
 from dirge_py.files.atomic import atomic_write
 from dirge_py.lib.file_lock import hold_lock
 from dirge_py.types.errors import ConfigError, FileError
+from pathlib import Path
+from pydantic import ValidationError
+from typing import Any
+
+import tomlkit
+
 
 _LOCK_S = 60.0
 _ACCESS_KEYS = ("api_key", "api_key_env", "api_key_file", "base_url", "allow_insecure", "headers")
@@ -39,7 +39,7 @@ def save_provider(draft: ProviderDraft, file: Path | None = None) -> Path:
     file, alias, key = file or config_file(), draft.alias, draft.key
     if not alias.replace("-", "").replace("_", "").isalnum() or not alias.isascii():
         hint = "Use letters, digits, `-` and `_`."
-        raise ConfigError(f"{alias!r} cannot name a provider.", hint=hint)
+        raise ConfigError(f"{alias!r} isn't a valid name for a provider.", hint=hint)
     entry = {
         "type": draft.type,
         "base_url": draft.base_url,

@@ -75,7 +75,7 @@ def read_text(file: Path, *, may_be_absent: bool) -> str | None:
         hint = "Make it a regular file that you may read."
         raise ConfigError(f"{file}: {error.strerror}.", hint=hint) from error
     if len(content) > _MAX_BYTES:
-        hint = "Settings belong here, nothing else."
+        hint = "This file is only for settings."
         raise ConfigError(f"{file} is larger than 1 MiB.", hint=hint)
     return decode(content, str(file))
 
@@ -97,9 +97,13 @@ def parse(text: str, file: Path) -> dict[str, Any]:
         what, _, where = str(error).rpartition(" (at ")
         line, _, column = where.removeprefix("line ").rstrip(")").partition(", column ")
         place = f"{file}:{line}:{column}" if line.isdecimal() else f"{file}, at its end"
-        raise ConfigError(f"{place}: {what or error}.", hint="The file must be TOML.") from None
+        raise ConfigError(
+            f"{place}: {what or error}.", hint="The file must be valid TOML."
+        ) from None
     except RecursionError:
-        raise ConfigError(f"{file}: nested too deeply.", hint="The file must be TOML.") from None
+        raise ConfigError(
+            f"{file}: nested too deeply.", hint="The file must be valid TOML."
+        ) from None
 
 
 def _flags(flags: Overrides) -> dict[str, tuple[Any, str]]:

@@ -203,17 +203,17 @@ def _default_alias(config: Config) -> tuple[str, str]:
 def _nothing_usable(config: Config) -> NoProvider:
     places = [f"{alias}: {key_place(config, alias)}" for alias in config.providers]
     more = ", …" if len(places) > _MOST_NAMED else ""
-    lacks = [f"no provider has its key ({', '.join(places[:_MOST_NAMED])}{more})"]
+    missing = [f"no provider has an API key ({', '.join(places[:_MOST_NAMED])}{more})"]
     if not places:
-        lacks = ["no provider is configured"]
-    lacks.append("no key such as OPENAI_API_KEY or ANTHROPIC_API_KEY is set")
+        missing = ["no provider is configured"]
+    missing.append("no API key such as OPENAI_API_KEY or ANTHROPIC_API_KEY is set")
     if config.origin.found is not None:
-        lacks.append("no model server that dirge knows by name answers on this machine")
+        missing.append("no known model server answers on this machine")
     hint = "`dirge config init` sets one up. `dirge demo` needs none."
     if config.origin.chosen.base_url:
-        hint = "Name the API at --base-url; usually it is `--provider openai`."
+        hint = "Say which API is at --base-url; usually `--provider openai`."
     return NoProvider(
-        f"There is no model to talk to: {', '.join(lacks[:-1])} and {lacks[-1]}.", hint=hint
+        f"dirge has no model to use: {', '.join(missing[:-1])} and {missing[-1]}.", hint=hint
     )
 
 
@@ -283,17 +283,17 @@ def _own_model(config: Config, alias: str, entry: ProviderEntry) -> str:
         return listed[0]
     if entry.base_url is not None or entry.type not in SERVICE_OF:
         hint = f"Set `model` in [providers.{alias}], or choose one with `-m {alias}/…`."
-        raise ConfigError(f"Provider `{alias}` names no model.", hint=hint)
+        raise ConfigError(f"Provider `{alias}` has no model set.", hint=hint)
     service = service_of(entry.type)
     if service.default_model:
         return service.default_model
     url = provider_access(config, alias).base_url
-    why, fix = "none is named", f"Name one: `-m {alias}/…`."
+    why, fix = "none is set", f"Choose one: `-m {alias}/…`."
     if service.type in (config.origin.found or {}):
         why, fix = f"{service.label} has none", f"Install one{_PULL.get(service.type, '')}."
     elif is_local(url):
         why = f"{service.label} does not answer at {url}"
-        fix = f"Start it, or write its address into [providers.{alias}]."
+        fix = f"Start it, or set its `base_url` in [providers.{alias}]."
     raise NoProvider(f"There is no model for `{alias}`: {why}.", hint=fix)
 
 

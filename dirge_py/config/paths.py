@@ -34,5 +34,5 @@ def _folder(environment: Mapping[str, str], own: str, xdg: str, default: str) ->
     home = environment.get("HOME") or os.path.expanduser("~")
     if not os.path.isabs(home):
         hint = "Set HOME, or DIRGE_CONFIG_DIR and DIRGE_STATE_DIR."
-        raise ConfigError("There is no home folder to keep settings in.", hint=hint)
+        raise ConfigError("There is no home folder for settings.", hint=hint)
     return Path(home, default, "dirge")

@@ -101,8 +101,10 @@ ProviderType = Annotated[
 class SamplingTable(Table):
     """How a model chooses its words, in the tables of providers and of models."""
 
-    temperature: float | None = setting(None, "How much chance decides, from 0 to 2.")
-    top_p: float | None = setting(None, "Choose among the most probable tokens up to this total.")
+    temperature: float | None = setting(None, "The sampling temperature, from 0 to 2.")
+    top_p: float | None = setting(
+        None, "Nucleus sampling: the most probable tokens up to this total."
+    )
     stop_sequences: list[str] = setting(list, "Texts at which an answer ends.")
     options: dict[str, Any] = setting(dict, "Further members of each request, merged last.")
 
@@ -179,7 +181,7 @@ class ModelEntry(SamplingTable):
     price_cache_write: Price | None = setting(None, "A million tokens written to the cache.")
     thinking: bool | None = setting(None, "Whether it can think.")
     images: bool | None = setting(None, "Whether it accepts images.")
-    structured: bool | None = setting(None, "Whether its service holds answers to a JSON Schema.")
+    structured: bool | None = setting(None, "Whether its service enforces a JSON Schema.")
 
 
 PROFILE_FIELDS = frozenset(ModelEntry.model_fields) - SamplingTable.model_fields.keys()
@@ -226,7 +228,7 @@ class StormTable(Table):
 
     enabled: bool = setting(True, "Whether it is on.")
     window: int = setting(6, "How many recent calls are compared.", ge=2, le=100)
-    threshold: int = setting(3, "The repetition that is answered instead of run.", ge=2, le=100)
+    threshold: int = setting(3, "The repetition at which a call is refused.", ge=2, le=100)
     exempt: list[str] = setting(list, "Further tools that may repeat.")
     mutating: list[str] = setting(list, "Further tools that change something.")
 
@@ -290,7 +292,7 @@ class ContextTable(Table):
         32 * 1024, "The most bytes of each such file.", ge=1024, le=1024 * 1024
     )
     compact: bool = setting(True, "Shorten old history before it fills up.")
-    window_tokens: Positive | None = setting(None, "The model's window; absent: the catalogue's.")
+    window_tokens: Positive | None = setting(None, "The model's window; absent: the catalog's.")
     target_tokens: int = setting(250_000, "The most tokens to use of a larger window.", ge=16_000)
     fold_at: float = setting(0.75, "How full the window gets before compaction.", ge=0.3, le=0.75)
     strategies: list[Literal["clear_results", "summarize", "window"]] = setting(
@@ -332,7 +334,7 @@ class GuardrailTable(Table):
         try:
             re.compile(self.pattern or "")
         except re.error as error:
-            raise ValueError(f"`pattern` is no regular expression: {error}") from None
+            raise ValueError(f"`pattern` isn't a regular expression: {error}") from None
         return self
 
 
@@ -340,7 +342,7 @@ class ToolsTable(Table):
     """Which tools the model has, and how several calls run."""
 
     execution: Literal["parallel", "sequential"] = setting(
-        "parallel", "Whether calls of a turn that only look may overlap."
+        "parallel", "Whether calls of a turn that only read may overlap."
     )
     max_parallel: int = setting(8, "How many of them may run at once.", ge=1, le=64)
     enabled: list[str] | None = setting(None, "The only tools of the model; absent: all.")
@@ -367,7 +369,7 @@ class PermissionRule(Table):
 
     op: Literal[Operation, "*"] = Field(description="What the call would do.")
     match: Annotated[str, Field(min_length=1)] = Field(
-        description="A path, command, host or name; `*` and `**` stand for anything."
+        description="A path, command, host or name; `*` and `**` match anything."
     )
     effect: Literal["allow", "ask", "deny"] = Field(description="What happens then.")
 
@@ -380,7 +382,7 @@ class PermissionTable(Table):
     ] = setting("standard", "The preset that decides where no rule does.")
     rule: list[PermissionRule] = setting(list, "Rules, in order.")
     loop_guard: int = setting(
-        3, "Denials after which a call isn't asked about; 0: no.", ge=0, le=100
+        3, "Denials of a call after which dirge stops asking; 0: never.", ge=0, le=100
     )
     judge: Literal["deny", "warn"] = setting(
         "deny", "What happens when [roles] approve rejects a call that would ask."
@@ -427,7 +429,7 @@ class TimeoutsTable(Table):
     tools: dict[str, Annotated[float, Field(ge=0)]] = setting(
         dict, "For tools by name; 0: no limit."
     )
-    judge_s: PositiveNumber = setting(120.0, "For a model that judges or summarises.")
+    judge_s: PositiveNumber = setting(120.0, "For a model that judges or summarizes.")
     plugin_hook_s: PositiveNumber = setting(5.0, "For one hook of a plugin.")
 
 
@@ -456,7 +458,7 @@ class MemoryTable(Table):
 class UiTable(Table):
     """How the terminal UI looks."""
 
-    theme: str = setting("auto", "The name of a theme; auto: dark or light, as the terminal is.")
+    theme: str = setting("auto", "The name of a theme; auto: dark or light, like the terminal.")
     show_thinking: bool = setting(False, "Show the thinking of models.")
     keymap: Literal["default", "emacs", "vim"] = setting(
         "default", "How the input is edited; `[keys]` changes single keys."
@@ -478,7 +480,7 @@ class UiTable(Table):
     diff: Literal["auto", "unified", "split"] = setting(
         "auto", "How changes are drawn; auto: side by side from 140 columns on."
     )
-    status_command: str = setting("", "Its first line of output is in the status line.")
+    status_command: str = setting("", "A command whose first line of output is in the status line.")
     editor_open_command: str = setting("", "Run for each changed file; `{path}` and `{line}`.")
 
 
@@ -559,7 +561,7 @@ class Config(Table):
     def _aliases_can_be_named(cls, entries: dict[str, ProviderEntry]) -> dict[str, ProviderEntry]:
         for alias in entries:
             if not alias or any(char in "/:" or char.isspace() for char in alias):
-                raise ValueError(f"alias `{alias}` may hold no `/`, no `:` and no blank")
+                raise ValueError(f"alias `{alias}` must not contain `/`, `:` or a space")
         return entries
 
     @property

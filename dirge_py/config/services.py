@@ -111,7 +111,7 @@ def base_url_problem(url: str, allow_insecure: bool = False) -> str | None:
     if parts.scheme not in ("http", "https") or not host:
         return "must be an http or https URL"
     if is_key_in_host(host):
-        return "holds what looks like a key: write only the address"
+        return "contains what looks like a key: write only the URL"
     if parts.username is not None or parts.query or parts.fragment:
         return "must not contain a user name, query or fragment"
     if parts.scheme == "http" and not allow_insecure and not is_loopback(host):

@@ -276,7 +276,7 @@ class _FileReader:
             # A word such as a person's name or a decorator may not mean a file at all.
             if reads_like_a_file(candidate.named) or not (candidate.depth or number in _ABSENT):
                 reason = error.strerror if isinstance(error, OSError) else ""
-                self._note_left_out(candidate, reason or "it cannot be read")
+                self._note_left_out(candidate, reason or "it can't be read")
             return None
         if candidate.is_rule:
             content = _HEAD.sub("", content.decode("utf-8-sig", "replace"), count=1).encode()
@@ -289,8 +289,8 @@ class _FileReader:
         if not is_below(real, candidate.root) and not candidate.is_root_of_own:
             place = "your settings folder" if candidate.is_own else "the repository"
             if candidate.depth:
-                return f"it lies outside of {place}"
-            return f"it is a link that leads out of {place}"
+                return f"it is outside {place}"
+            return f"it is a link that points outside {place}"
         if candidate.depth > MAX_DEPTH:
             return f"more than {MAX_DEPTH} imports lead to it"
         if not candidate.is_root_of_own and self._withholds(real):
@@ -364,7 +364,7 @@ def _read(candidate: _Candidate, real: str) -> bytes:
         os.close(handle)
     with os.fdopen(descriptor, "rb") as stream:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise OSError(errno.EINVAL, "it is no regular file")
+            raise OSError(errno.EINVAL, "it isn't a regular file")
         return stream.read(_MAX_READ_BYTES) or b""
 
 

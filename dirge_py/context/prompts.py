@@ -286,7 +286,7 @@ def _head(text: str, source: str) -> dict[str, Any]:
     try:
         # References aren't needed, and a few nested ones can expand to gigabytes.
         if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text, yaml.SafeLoader)):
-            raise ConfigError(f"{source}: its head contains YAML aliases.", hint=_SHAPE)
+            raise ConfigError(f"{source}: its front matter contains YAML aliases.", hint=_SHAPE)
         head = yaml.safe_load(text)
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         mark = getattr(error, "problem_mark", None)
@@ -295,7 +295,7 @@ def _head(text: str, source: str) -> dict[str, Any]:
         raise ConfigError(f"{place}: {why}.", hint=_SHAPE) from None
     head = {} if head is None else head
     if not isinstance(head, dict):
-        raise ConfigError(f"{source}: its head is not a list of settings.", hint=_SHAPE)
+        raise ConfigError(f"{source}: its front matter is not a list of settings.", hint=_SHAPE)
     for key in head:
         if key not in _KEYS:
             meant = nearest(str(key), _KEYS)
@@ -314,7 +314,7 @@ def _seconds(value: Any, source: str) -> float | None:
 
 def _model(value: Any, source: str) -> str:
     if value is not None and not (isinstance(value, str) and value.strip()):
-        raise ConfigError(f"{source}: `model` is not the name of a model.", hint=_SHAPE)
+        raise ConfigError(f"{source}: `model` is not a model.", hint=_SHAPE)
     return (value or "").strip()
 
 

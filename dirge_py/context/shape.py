@@ -252,7 +252,7 @@ def _squeezed(message: Any, most: int) -> Message:
 
 
 def _placeholder(block: ImageBlock | DocumentBlock) -> str:
-    return "[picture]" if isinstance(block, ImageBlock) else "[document]"
+    return "[image]" if isinstance(block, ImageBlock) else "[document]"
 
 
 def _squeezed_value(value: Any, most: int) -> Any:

@@ -144,7 +144,7 @@ def prompt_for(job: CompactionJob, shape: ViewShape, cut: int, budget: int) -> s
         parts.append(f"Give 60 to 70 % of that room to this topic: {_unfenced(job.focus)}")
     if shape.summary:
         parts.append(
-            "An earlier part was summarised before. Update that summary: keep every fact that "
+            "An earlier part was summarized before. Update that summary: keep every fact that "
             "still holds, and change what the transcript changes.\n"
             f"<<<\n{_unfenced(shape.summary)}\n>>>"
         )

@@ -25,11 +25,11 @@ class AssetType:
         return self.limit == PICTURE_LIMIT
 
 
-_GIF = AssetType("image/gif", "GIF picture", PICTURE_LIMIT)
-_WEBP = AssetType("image/webp", "WebP picture", PICTURE_LIMIT)
+_GIF = AssetType("image/gif", "GIF image", PICTURE_LIMIT)
+_WEBP = AssetType("image/webp", "WebP image", PICTURE_LIMIT)
 _ACCEPTED = (
-    (b"\x89PNG\r\n\x1a\n", AssetType("image/png", "PNG picture", PICTURE_LIMIT)),
-    (b"\xff\xd8\xff", AssetType("image/jpeg", "JPEG picture", PICTURE_LIMIT)),
+    (b"\x89PNG\r\n\x1a\n", AssetType("image/png", "PNG image", PICTURE_LIMIT)),
+    (b"\xff\xd8\xff", AssetType("image/jpeg", "JPEG image", PICTURE_LIMIT)),
     (b"GIF87a", _GIF),
     (b"GIF89a", _GIF),
     (b"%PDF-", AssetType("application/pdf", "PDF document", DOCUMENT_LIMIT)),
@@ -47,9 +47,9 @@ _OTHERS = (
     (b"\xca\xfe\xba\xbe", "Java class or macOS program"),
     (b"\0asm", "WebAssembly module"),
     (b"SQLite format 3\0", "SQLite database"),
-    (b"BM", "BMP picture"),
-    (b"II*\0", "TIFF picture"),
-    (b"MM\0*", "TIFF picture"),
+    (b"BM", "BMP image"),
+    (b"II*\0", "TIFF image"),
+    (b"MM\0*", "TIFF image"),
     (b"\0\0\x01\0", "icon"),
     (b"OggS", "Ogg sound"),
     (b"ID3", "MP3 sound"),

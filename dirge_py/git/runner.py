@@ -148,7 +148,7 @@ class Git:
             variables["GIT_ALTERNATE_OBJECT_DIRECTORIES"] = ":".join(folders)
         cwd = self.root if index is not None or store is None else str(store)
         if timeout_s <= 0:
-            raise GitFailed("git had no time left.", timed_out=True)
+            raise GitFailed("git ran out of time.", timed_out=True)
         try:
             finished = await self.runner.run(
                 "set -o pipefail; " + " && ".join(commands),

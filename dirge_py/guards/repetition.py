@@ -72,7 +72,7 @@ _CUT_OFF = (
     "part, or allow longer answers (`max_output_tokens`)?"
 )
 _POLLED = (
-    "[The result was the same {count} times. If you wait for something, wait inside of one "
+    "[The result was the same {count} times. If you wait for something, wait inside one "
     "command that ends when it has happened, such as "
     "`for i in $(seq 30); do CHECK && break; sleep 10; done` with a `timeout` that is long enough. "
     "If you do not, take a different step. After {most} equal results the call is no longer run.]"

@@ -129,8 +129,8 @@ def read_object(text: str) -> LenientReading:
         value = reader.unescaped() if _ESCAPED.match(text) else reader.whole()
     except _Unreadable as error:
         return error.reading
-    # What `json.loads` refuses without another slip has unusual blanks.
-    slips = tuple(reader.slips) or (() if reader.is_closed else ("unusual blank",))
+    # What `json.loads` refuses without another slip has unusual spaces.
+    slips = tuple(reader.slips) or (() if reader.is_closed else ("unusual space",))
     state: Literal["closed", "repaired"] = "closed" if reader.is_closed else "repaired"
     return LenientReading(state=state, value=value, slips=slips, notes=tuple(reader.notes))
 
@@ -330,7 +330,7 @@ class _Reader:
         if match is None:
             end = _matched_end(_BARE_WORD, self.text, self.at)
             shown = self.text[self.at : min(end, self.at + 40)]
-            problem = f"`{shown}` is no JSON value" if shown else "a value is missing"
+            problem = f"`{shown}` is not a JSON value" if shown else "a value is missing"
             self._refuse(problem, self.at, is_cut_off=end == len(self.text))
         self.at = match.end()
         written = match.group()

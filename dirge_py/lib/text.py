@@ -82,7 +82,7 @@ def visible(text: str) -> str:
     runs of blanks and of empty lines show as their count.
     """
     named = _HIDDEN_IN_PROMPTS.sub(_name, text)
-    counted = _BLANK_RUN.sub(lambda run: f" <{len(run[0])} blanks> ", named)
+    counted = _BLANK_RUN.sub(lambda run: f" <{len(run[0])} spaces> ", named)
     return _EMPTY_LINES.sub(lambda run: f"\n<{run[0].count(chr(10)) - 1} empty lines>\n", counted)
 
 

@@ -58,7 +58,7 @@ T = TypeVar("T")
 _COST_DECIMALS = 9
 """The decimals to which costs are compared: 0.1 + 0.2 must not exceed 0.3."""
 _LOCKED = (
-    "The mode is plan, in which nothing can be changed, so the implementation will be denied its "
+    "In plan mode nothing can be changed, so the implementation will be denied its "
     "changes. /mode standard allows them."
 )
 
@@ -434,7 +434,7 @@ class PlanRun:
                     phase="implement",
                     step=step,
                     state="ended",
-                    summary="" if is_done else "It did not finish, and is not reviewed.",
+                    summary="" if is_done else "It did not finish, so it was not reviewed.",
                     duration_ms=round((time.monotonic() - began) * 1000),
                     usage=run.usage if run is not None else Usage(),
                     cost_usd=run.cost_usd if run is not None else 0.0,

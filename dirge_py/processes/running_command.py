@@ -63,8 +63,8 @@ def shell_arguments(text: str) -> list[str]:
     """Return the arguments that make bash run `text`, even with a dash, and no start files."""
     bash = next((path for path in _BASH_PLACES if os.access(path, os.X_OK)), None)
     if bash is None:
-        hint = f"It is looked for at {', '.join(_BASH_PLACES)}."
-        raise ProcessError("There is no bash on this machine.", hint=hint)
+        hint = f"dirge looks for it in {', '.join(_BASH_PLACES)}."
+        raise ProcessError("dirge needs bash, which is not installed.", hint=hint)
     return [bash, "--norc", "--noprofile", "-c", "--", text]
 
 

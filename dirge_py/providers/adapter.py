@@ -178,8 +178,8 @@ class AssetEncoder:
     def missing(self, asset: Asset) -> str:
         """The text that a model reads in place of an asset that can't be sent."""
         if isinstance(asset, ImageBlock):
-            why = "it can no longer be read" if self.sees_pictures else "you cannot see pictures"
-            return f"[A picture ({asset.media_type}) was here; {why}.]"
+            why = "it can no longer be read" if self.sees_pictures else "you cannot see images"
+            return f"[An image ({asset.media_type}) was here; {why}.]"
         named = f"{asset.name}, {asset.media_type}" if asset.name else asset.media_type
         if self._is_sendable(asset):
             return f"[A document ({named}) was here; it can no longer be read.]"
@@ -207,7 +207,7 @@ def is_text(blocks: Sequence[TextBlock | Asset]) -> bool:
 
 
 def _kind(asset: Asset) -> str:
-    return "picture" if isinstance(asset, ImageBlock) else "document"
+    return "image" if isinstance(asset, ImageBlock) else "document"
 
 
 @dataclass(frozen=True, slots=True)

@@ -134,7 +134,7 @@ def body_error(endpoint: Endpoint, body: Any, phase: Phase) -> ProviderError:
             kind = "context_length"
         elif kind == "other" and "invalid_request" in f"{code} {message}":
             kind = "invalid_request"
-    words = message or code or "an error without words"
+    words = message or code or "an error without a message"
     return _service_error(endpoint, kind, words=words, raw=raw, wait_s=wait_s, phase=phase)
 
 
@@ -149,7 +149,7 @@ def connection_error(
         "tls": (f"No secure connection to {host}", "Check the clock, or set SSL_CERT_FILE."),
         "timeout": (f"Connecting to {host} timed out", "Check the network and proxies."),
         "proxy": (f"The proxy for {host} refused", "Check HTTPS_PROXY and NO_PROXY."),
-        "unusable": (f"{endpoint.url} cannot be used", "Check `base_url` and the headers."),
+        "unusable": (f"{endpoint.url} can't be used", "Check `base_url` and the headers."),
     }.get(kind, (f"The connection to {host} broke off", ""))
     return ProviderError(
         f"{endpoint.alias}: {what}: {endpoint.one_line(detail)}.",
@@ -173,7 +173,7 @@ def timeout_error(endpoint: Endpoint, what: str, phase: Phase) -> ProviderError:
 def web_page_error(endpoint: Endpoint, body: str) -> ProviderError:
     """The error for HTML in place of an answer."""
     return ProviderError(
-        f"{endpoint.alias}: a web page came from {endpoint.host} instead of an answer.",
+        f"{endpoint.alias}: {endpoint.host} sent a web page instead of an answer.",
         kind="proxy_page",
         raw=endpoint.redacted(body),
         hint="A proxy or login page may have answered, or `base_url` is a website.",
@@ -183,10 +183,10 @@ def web_page_error(endpoint: Endpoint, body: str) -> ProviderError:
 def unreadable_error(endpoint: Endpoint, why: str, raw: str, phase: Phase) -> ProviderError:
     """The error for an answer that doesn't follow the wire format."""
     return ProviderError(
-        f"{endpoint.alias} ({endpoint.host}) sent an answer that cannot be read: {why}.",
+        f"{endpoint.alias} ({endpoint.host}) sent an answer that dirge can't read: {why}.",
         kind="network",
         raw=endpoint.redacted(raw),
-        hint="Does `type` of the provider fit the service at `base_url`?",
+        hint="Does the provider's `type` match the service at `base_url`?",
         phase=phase,
     )
 
@@ -251,9 +251,9 @@ def _service_error(
         hint = f"Add credit there, or {ANOTHER_MODEL}."
     elif status == 403:
         headline = f"{endpoint.alias} does not allow this request"
-        hint = f"The key may lack a permission, or a proxy blocks it. {endpoint.key_hint}"
+        hint = f"The key may not have permission, or a proxy blocks it. {endpoint.key_hint}"
     elif status == 404:
-        headline = f"{endpoint.alias} knows no model {endpoint.model!r} at {endpoint.url}"
+        headline = f"{endpoint.alias} has no model {endpoint.model!r} at {endpoint.url}"
         hint = f"Check `base_url`, or {ANOTHER_MODEL}."
     elif location:
         headline = f"{endpoint.url} has moved to {endpoint.one_line(location)}"

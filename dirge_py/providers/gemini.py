@@ -218,7 +218,7 @@ class _Contents:
         if isinstance(asset, TextBlock):
             return {"text": asset.text if asset.text.strip() else ""}
         if isinstance(asset, ImageBlock) and asset.media_type not in _PICTURES:
-            return {"text": f"[A picture ({asset.media_type}) was here; you cannot read its kind.]"}
+            return {"text": f"[An image ({asset.media_type}) was here; you cannot read its kind.]"}
         encoded = self._assets.encoded(asset)
         if encoded is None:
             return {"text": self._assets.missing(asset)}
@@ -481,23 +481,23 @@ _REFUSED: Mapping[str, str] = {
     "BLOCKLIST": "it holds a term that is blocked",
     "PROHIBITED_CONTENT": "the content may be prohibited",
     "SPII": "it may hold personal data",
-    "IMAGE_SAFETY": "the safety filter stopped a picture",
-    "IMAGE_PROHIBITED_CONTENT": "a picture may be prohibited",
-    "IMAGE_RECITATION": "a picture would have repeated a source too closely",
+    "IMAGE_SAFETY": "the safety filter stopped an image",
+    "IMAGE_PROHIBITED_CONTENT": "an image may be prohibited",
+    "IMAGE_RECITATION": "an image would have repeated a source too closely",
     "ESCALATION": "a rule of the service stopped it",
     "PUP_LIMITED_DISABLED": "the account is limited for how it was used",
     "MODEL_ARMOR": "Model Armor stopped it",
     "JAILBREAK": "it looks like an attempt to get around the rules",
 }
 _BROKEN: Mapping[str, tuple[ErrorKind, str]] = {
-    "MALFORMED_FUNCTION_CALL": ("server", "The model wrote a tool call that cannot be read"),
-    "MALFORMED_RESPONSE": ("server", "The model wrote an answer that cannot be read"),
+    "MALFORMED_FUNCTION_CALL": ("server", "The model wrote a tool call that can't be read"),
+    "MALFORMED_RESPONSE": ("server", "The model wrote an answer that can't be read"),
     "UNEXPECTED_TOOL_CALL": ("server", "The model called a tool that it was not offered"),
     "TOO_MANY_TOOL_CALLS": ("server", "The model called too many tools at once"),
-    "OTHER": ("server", "The model stopped without telling why"),
+    "OTHER": ("server", "The model stopped without giving a reason"),
     "MISSING_THOUGHT_SIGNATURE": (
         "invalid_request",
-        "The model misses a signature of its own thoughts in the history",
+        "A thought signature that the model needs is missing from the history",
     ),
 }
 

@@ -99,7 +99,7 @@ class ModelDirectory:
         except ConfigError as error:
             self.notices.append(
                 f"the session's model {session_model} can't be used ({error.message}) "
-                f"{self.main.name} is used instead."
+                f"Using {self.main.name} instead."
             )
             return self.main.name, self.main.level
         return model, chosen.thinking or _thinking_level(session_thinking) or self.main.level

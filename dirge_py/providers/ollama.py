@@ -193,7 +193,7 @@ class OllamaParser(StreamParser):
     def _end(self) -> None:
         if self._stop in _NOTHING_SAID and not self.has_content:
             # A retry finds the model loaded.
-            error = f"Ollama answered nothing: it {self._stop}ed the model."
+            error = f"Ollama gave no answer: it {self._stop}ed the model."
             self._fail(ProviderError(error, kind="server", hint="Ask again."))
             return
         self._end_thinking()

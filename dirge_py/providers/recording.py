@@ -88,7 +88,7 @@ class HttpRecording:
             raise ConfigError(f"{flag}: this file exists already.", hint=hint) from error
         except (OSError, ValueError) as error:  # a name with a zero byte is a ValueError
             why = getattr(error, "strerror", None) or error
-            hint = "Choose a folder that you may write to."
+            hint = "Choose a folder you can write to."
             raise ConfigError(f"{flag}: the file can't be created: {why}.", hint=hint) from error
         self._began = time.monotonic()
         now = datetime.now(UTC).isoformat(timespec="milliseconds")

@@ -4,35 +4,23 @@ import os
 from collections.abc import Sequence
 from contextlib import aclosing
 from dataclasses import replace
-from pathlib import Path
-
 from dirge_py.config.edit import has_provider, is_writable, save_provider
 from dirge_py.config.paths import config_file
-from dirge_py.config.services import (
-    SERVICE_OF,
-    SERVICES,
-    Service,
-    base_url_problem,
-    check_base_url,
-    wire_of,
-)
+from dirge_py.config.services import SERVICES, SERVICE_OF, Service, base_url_problem, check_base_url, wire_of
 from dirge_py.config.sources import LocalServer, ProviderDraft
 from dirge_py.providers.client import HttpClient
 from dirge_py.providers.discovery import find_local_servers, list_models
 from dirge_py.providers.registry import find_provider
-from dirge_py.providers.settings import (
-    ProviderChoice,
-    ProviderSettings,
-    Quirks,
-    StreamTimeouts,
-)
+from dirge_py.providers.settings import ProviderChoice, ProviderSettings, Quirks, StreamTimeouts
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.errors import ConfigError
 from dirge_py.types.llm import LlmContext, StreamDone, StreamError, StreamOptions
 from dirge_py.types.messages import user_text
+from pathlib import Path
+
 
 _OWN_TYPE = "openai"
-_OWN = "A server of your own or your company's"
+_OWN = "Your own or your company's server"
 """The choice for other servers; OpenAI itself is the choice `openai-responses`."""
 
 _BEST_KNOWN = ("anthropic", "openai-responses", "gemini", "openrouter")
@@ -77,7 +65,7 @@ class ProviderSetup:
                     raise event.error
                 if isinstance(event, StreamDone):
                     return f"{draft.model} answered."
-        return f"{draft.model} answered nothing, but the service accepted the request."
+        return f"{draft.model} gave an empty answer, but the service accepted the request."
 
     def storage_problem(self) -> str:
         """Why nothing can be stored in the settings file, as text; "" if it can."""
@@ -109,7 +97,7 @@ def _choice_of_server(server: LocalServer) -> ProviderChoice:
     service = SERVICE_OF[server.type]
     return ProviderChoice(
         type=server.type,
-        label=service.label if service.local else "A server that speaks like OpenAI",
+        label=service.label if service.local else "An OpenAI-compatible server",
         is_own=not service.local,
         standing="found",
         base_url=server.base_url,

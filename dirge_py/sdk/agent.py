@@ -73,7 +73,7 @@ def _approver(conversation: Conversation, accept: AcceptFunction | None) -> Plan
     """Return who decides about the plan. Raises ConfigError if no plan can run here."""
     table = terms_of(conversation).table
     if not table.enabled:
-        raise ConfigError("Plans are switched off.", hint="Set `enabled` in [plan] to true.")
+        raise ConfigError("Plans are off.", hint="Set `enabled` in [plan] to true.")
     if conversation.environment.read_tree is None:
         raise ConfigError(
             "This agent has no workspace for the phases of a plan.",

@@ -108,10 +108,10 @@ def choice_notices(config: Config, session: SessionChoice) -> Sequence[str]:
     found = (config.origin.found or {}).get(entry.type)
     if found is not None and entry.base_url is None:
         is_only = not config.providers and not config.origin.chosen.source
-        why = " because nothing is configured and no key is set" if is_only else ""
+        why = ", because nothing is configured and no API key is set" if is_only else ""
         label = SERVICE_OF[found.type].label
         notices.append(
-            f"{label} answers at {found.base_url}: {choice.id} is used{why}. "
+            f"Using {choice.id} from {label} at {found.base_url}{why}. "
             "`dirge config init` sets up another model."
         )
     if choice.because and choice.alias not in config.providers:
@@ -124,7 +124,7 @@ def choice_notices(config: Config, session: SessionChoice) -> Sequence[str]:
             named = ", ".join(others[:_MOST_NAMED]) + (", …" if len(others) > _MOST_NAMED else "")
             verb = "is" if len(others) == 1 else "are"
             notices.append(
-                f"{choice.name} is used, as {chosen} is set; so {verb} {named}. "
-                "`-m`, or `provider` in the settings, chooses."
+                f"Using {choice.name}, because {chosen} is set; so {verb} {named}. "
+                "`-m`, or `provider` in the settings, chooses another."
             )
     return notices

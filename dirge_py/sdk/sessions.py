@@ -225,7 +225,7 @@ def restore_mode(
         gate.mode = mode
         return ()
     recorder.note_mode(gate.mode)
-    return [f"the mode is {gate.mode} again: {loaded.choices.mode} held only until dirge exited."]
+    return [f"the mode is {gate.mode} again: {loaded.choices.mode} ended when dirge exited."]
 
 
 def session_limits(config: Config, loaded: LoadedSession) -> LimitsInForce:

@@ -214,7 +214,7 @@ async def diff_since_beginning(
     """
     now = await snapshots.take_snapshot() if snapshots is not None else None
     if snapshots is None or now is None:
-        why = snapshots.unavailable if snapshots is not None else "No snapshots are kept here."
+        why = snapshots.unavailable if snapshots is not None else "This project has no snapshots."
     else:
         states = file_states(records)
         for number, state in enumerate(states):

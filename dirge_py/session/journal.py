@@ -42,9 +42,9 @@ def lock_session(first: Path) -> FileLock:
         return FileLock.acquire(path)
     except LockHeld as held:
         raise SessionBusy(
-            f"Session {path.stem} is busy: it is in use by {held}.",
+            f"Session {path.stem} is in use by {held}.",
             session_id=path.stem,
-            hint="Use `--fork-session` to branch off, or close the other one first.",
+            hint="Use `--fork-session` to continue in a copy, or close the other one first.",
         ) from held
     except OSError as error:
         if error.filename is not None:
@@ -258,10 +258,9 @@ class Journal:
             payload = b"".join(encode(store_large_texts(each, folder)) for each in records)
             file.append(payload, records=len(records), sync=sync)
         except OSError as error:
-            raise SessionError(
-                f"Session {self.id} cannot be saved: {error.strerror}.",
-                hint=f"Free space or fix access to {str(self.path.parent)!r}; dirge tries again.",
-            ) from error
+            hint = f"Free space, or fix access to {str(self.path.parent)!r}; dirge will try again."
+            message = f"Session {self.id} can't be saved: {error.strerror}."
+            raise SessionError(message, hint=hint) from error
         self._leaf = record.id
         self._found = None
         return record
@@ -348,7 +347,7 @@ def repair_session(first: Path) -> list[str]:
     damaged, count = sum(map(len, found.scan.damage)) - torn, len(found.scan.records)
     lost = _lost_outputs(found, folder_of(first) / "blobs")
     if not (torn or damaged or found.missing or orphans or lost):
-        return [f"sound, {count} records"]
+        return [f"intact, {count} records"]
     lines = [f"{count} records can be read"]
     if torn and not found.scan.is_newer:
         lines.append(f"an unfinished end of {torn} bytes was cut off")
@@ -361,9 +360,9 @@ def repair_session(first: Path) -> list[str]:
         names = ", ".join(f"{number:04}.jsonl" for number in found.missing)
         lines.append(f"a part of it is missing: {names}")
     if orphans:
-        lines.append(f"{orphans} records follow a lost one; they are read behind the one before")
+        lines.append(f"{orphans} records follow a lost one and are read after the one before it")
     if lost:
-        lines.append(f"{lost} large tool results are gone; a remark stands in their place")
+        lines.append(f"{lost} large tool results are gone; a note replaces them")
     if found.scan.is_newer:
         lines.append("it was written by a newer dirge and can only be read")
     return lines

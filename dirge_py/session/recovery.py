@@ -46,15 +46,15 @@ from dirge_py.types.questions import Question, QuestionAnswer, QuestionOption
 from dirge_py.types.tools import LoopToolResult
 
 _CHOICES: Mapping[str, tuple[CallChoice, str]] = {
-    "carry on and look first": (
+    "continue and check first": (
         "inspect",
-        "the model learns that the outcome is unknown, and checks",
+        "the model is told that the outcome is unknown, and checks",
     ),
-    "carry on, it is done": ("done", "the model learns that you saw it done; its output is lost"),
-    "carry on, run it again": ("again", "exactly once more; a rule that denies it still wins"),
+    "continue, it is done": ("done", "the model is told that it finished; its output is lost"),
+    "continue, run it again": ("again", "once more; deny rules still apply"),
 }
 """Each answer of the user, with the choice and what it means."""
-_CARRY_ON = "carry on"
+_CARRY_ON = "continue"
 _NOT_NOW = "not now"
 
 
@@ -125,7 +125,7 @@ def recovery_questions(interruption: InterruptedRun) -> Sequence[Question]:
         return [Question(question=text, options=options, is_open=False)]
     pids = [str(process.pid) for process in abandoned_processes(interruption.pid)]
     noun = "process" if len(pids) == 1 else "processes"
-    still = f" It still runs, as {noun} {', '.join(pids)}; running it again ends that first."
+    still = f" It is still running, as {noun} {', '.join(pids)}; running it again ends that first."
     return [
         Question(
             question=_cut_off_text(call) + (still if pids else ""),
@@ -259,7 +259,7 @@ def continuation_of(records: Sequence[Record], *, session_id: str, project: str)
     found = continuation_at(loaded.messages) if loaded.open_calls else None
     if found is None:
         raise SessionError(
-            f"Session {session_id} waits for no decision.",
+            f"Session {session_id} has no call that waits for a decision.",
             hint=f"`dirge --session {session_id}` continues it.",
         )
     deferred = [record.data for record in records if record.type == "deferred"]
@@ -297,12 +297,12 @@ def load_continuation(path: Path) -> Continuation:
         content = _read_file(path)
     except (OSError, SessionError) as error:
         why = error.strerror if isinstance(error, OSError) else str(error)
-        raise SessionError(f"{shown} cannot be read: {why}.", hint=hint) from error
+        raise SessionError(f"{shown} can't be read: {why}.", hint=hint) from error
     try:
         return parse_continuation(json.loads(content, object_pairs_hook=_without_doubles))
     except (ValueError, RecursionError) as error:
         why = f"it is cut off, or not a continuation ({error})"
-        raise SessionError(f"{shown} cannot be used: {why}.", hint=hint) from error
+        raise SessionError(f"{shown} can't be used: {why}.", hint=hint) from error
 
 
 def parse_continuation(value: Any) -> Continuation:

@@ -72,7 +72,7 @@ def _find_point(points: Sequence[RewindPoint], name: str) -> RewindPoint:
     fitting = [point for point in points if point.id.startswith(name)] if name else []
     if len(fitting) == 1:
         return fitting[0]
-    text = f"{name!r} fits {len(fitting)} messages of this branch."
+    text = f"{name!r} matches {len(fitting)} messages of this branch."
     raise DirgeError(
         text if fitting else f"there is no message {name!r} on this branch.",
         hint="/tree lists the prompts with their ids.",
@@ -80,7 +80,7 @@ def _find_point(points: Sequence[RewindPoint], name: str) -> RewindPoint:
 
 
 MAX_POINTS = 20
-_SNAPSHOTS_OFF = "no snapshots of the files are kept here ([session] snapshots)"
+_SNAPSHOTS_OFF = "this project has no file snapshots ([session] snapshots)"
 _NO_SNAPSHOT_THEN = "there is no snapshot of the files from then"
 _SNAPSHOT_GONE = "the snapshot of the files from then is gone"
 
@@ -239,7 +239,7 @@ class Rewinder:
         if move is None or not any(record.id == left for record in records):
             raise DirgeError(
                 "Nothing to redo: there was no move, or a message followed it.",
-                hint="/tree shows every branch, and goes there.",
+                hint="/tree shows every branch.",
             )
         before = move.data.get("tree_before")
         states = [s for s in file_states(records) if s.seq <= move.seq and s.tree == before]
@@ -279,7 +279,7 @@ class Rewinder:
                 self._note_snapshot(before, destination if what != "conversation" else None)
             tip = self._records()[-1].id
             if not self._kept.is_saving:
-                raise DirgeError("the session can't be saved, so dirge moved nothing.")
+                raise DirgeError("the session can't be saved, so nothing was changed.")
             restored, after = await self._restore(plan, before, what, also)
             is_kept = what != "conversation"
             kept = [c.path for c in plan.yours if c.path not in also] if is_kept else []
@@ -346,7 +346,7 @@ class Rewinder:
     def _kept(self) -> Recorder:
         if self._recorder is None:
             raise DirgeError(
-                "this conversation has no stored session to go back in.",
+                "this session isn't stored, so you can't go back in it.",
                 hint="Start without --no-session, or open the session with /sessions.",
             )
         return self._recorder

@@ -85,7 +85,7 @@ class Store:
                 return journal
             journal.close()
             raise SessionError(
-                f"Session {session_id} exists already.", hint="Open it, or choose another id."
+                f"Session {session_id} already exists.", hint="Open it, or choose another id."
             )
         while True:
             # Two processes that start at once may, rarely, generate the same id.
@@ -129,7 +129,11 @@ class Store:
         """Why a viewed session accepts no prompts, and how to continue it. Raises as `find`."""
         session_id = self.find(name)
         writer = lock_holder(self._path(session_id).with_suffix(".lock"))
-        why = f"because process {writer} writes it" if writer else "as it was opened to look at"
+        why = (
+            f"because process {writer} uses it"
+            if writer
+            else "because you opened it only to view it"
+        )
         return (
             f"Session {session_id} is read-only {why}; `--fork-session` or /sessions continues it."
         )
@@ -227,7 +231,7 @@ class Store:
             older = len(fitting) - _SHOWN_CANDIDATES
             more = f" and {older} older" if older > 0 else ""
             raise SessionError(
-                f"{name!r} fits {len(fitting)} sessions: {shown}{more}.",
+                f"{name!r} matches {len(fitting)} sessions: {shown}{more}.",
                 hint="Type more of the id.",
             )
         return fitting[0]
@@ -395,7 +399,7 @@ class Trash:
             raise SessionError(f"No deleted session of this project is called {name!r}.")
         if len(ids) > 1:
             raise SessionError(
-                f"{name!r} fits {len(ids)} deleted sessions: {', '.join(ids[:5])}.",
+                f"{name!r} matches {len(ids)} deleted sessions: {', '.join(ids[:5])}.",
                 hint="Type more of the id.",
             )
         return next(session for session in deleted if session[0] == ids[0])

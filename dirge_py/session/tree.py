@@ -163,7 +163,7 @@ class SessionTree:
         found = [node for node in self.nodes if name and node.id.startswith(name)]
         if len(found) == 1:
             return found[0]
-        what = f"fits {len(found)} points" if found else "is not a point"
+        what = f"matches {len(found)} points" if found else "is not a point"
         raise SessionError(
             f"{name!r} {what} of this session.", hint="/tree lists them with their ids."
         )

@@ -111,7 +111,7 @@ def _lines(report: ContextReport) -> list[str]:
         if part.name == "system prompt":
             lines += [f"    {name:<20} {tokens:>10,}" for name, tokens in report.sections]
     marks = ", ".join(f"{name} {mark:.0%}" for name, mark in report.marks)
-    lines += ["", f"  Compaction: {marks}"]
+    lines += ["", f"  Compaction {marks}"]
     if report.model_window != report.window:
         lines.append(f"  The model's window: {report.model_window:,} tokens")
     lines.append(

@@ -28,8 +28,8 @@ def assert_event_grammar(events: Sequence[LoopEvent]) -> None:
     Notices may stand anywhere. `AgentEnd` is last, every start has its end, every call one start,
     one end and, unless deferred, one result message inside its turn.
     """
-    assert events and isinstance(events[0], AgentStart), "the first event is no agent_start"
-    assert isinstance(events[-1], AgentEnd), "the last event is no agent_end"
+    assert events and isinstance(events[0], AgentStart), "the first event is not agent_start"
+    assert isinstance(events[-1], AgentEnd), "the last event is not agent_end"
     reader = _Reader()
     for place, event in enumerate(events[1:-1], start=1):
         try:

@@ -227,11 +227,12 @@ class ContextGauge:
 
     @property
     def words(self) -> str:
-        """The fill, such as `45k/200k 22%`, and the mark."""
+        """The fill, such as `45k/200k 22%`, and what the mark means."""
         if not self.window:
             return format_count(self.used)
         figures = f"{format_count(self.used)}/{format_count(self.window)} {int(100 * self.share)}%"
-        return f"{figures} {self.mark}".rstrip()
+        meaning = {"": "", "fold": " compacts soon", "fold!": " compacts next"}[self.mark]
+        return figures + meaning
 
     def bar(self, width: int) -> str:
         """Return a bar such as `███░░░░` of `width` cells."""

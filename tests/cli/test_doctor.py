@@ -148,7 +148,7 @@ def test_terminal_is_queried_and_restored(tmp_path: Path) -> None:
     text = query_terminal(tmp_path, ANSWERS)
     assert b"every key arrives" in text
     assert b"wide characters and emoji have the expected width" in text
-    assert b"the terminal says that it takes it" in text
+    assert b"the terminal supports it" in text
 
 
 def test_silent_terminal_times_out(tmp_path: Path) -> None:
@@ -198,7 +198,7 @@ def states(environment: dict[str, str], size: tuple[int, int] | None = (80, 24))
         ({}, "terminal", "ok"),
         ({"TERM": "dumb"}, "terminal", "problem"),
         ({"LC_ALL": "C"}, "locale", "warning"),
-        ({"COLORTERM": ""}, "colours", "warning"),
+        ({"COLORTERM": ""}, "colors", "warning"),
         ({"VTE_VERSION": "7600"}, "vte", "warning"),
         ({"STY": "1.x"}, "screen", "warning"),
         ({"SSH_TTY": "/dev/pts/1"}, "ssh", "ok"),

@@ -60,8 +60,8 @@ def found(
             "(401)",
             "Check FAKE_KEY",
         ),
-        (RawReply(body="<!doctype html><p>Log in"), "problem", "a web page came", "base_url"),
-        (RawReply(body='{"status": "fine"}'), "problem", "cannot be read", "`type`"),
+        (RawReply(body="<!doctype html><p>Log in"), "problem", "sent a web page", "base_url"),
+        (RawReply(body='{"status": "fine"}'), "problem", "dirge can't read", "`type`"),
         (RawReply(status=404), "ok", "answers, and lists no models (404)", ""),
         (RawReply(status=503), "warning", "server error (503)", "Try again later"),
         (

@@ -316,7 +316,7 @@ def test_prompt_flag_uses_model_of_prompt_unless_model_flag_is_given(
 @pytest.mark.parametrize(
     ("head", "words"),
     [
-        ("model: [a]", "`model` is not the name of a model"),
+        ("model: [a]", "`model` is not a model"),
         ("allow_tools: 3", "`allow_tools` is not a list of tools"),
         ("allow_tools: [reed]", "Did you mean `read`?"),
         ("fs_reach: [src]", "`fs_reach` has only the lists `read` and `write`"),

@@ -228,7 +228,7 @@ def test_repair_reports_damage_and_keeps_readable_records(product: Product, stor
     assert "unfinished" not in again
     assert path.read_bytes() == b"".join([*whole[:3], middle, *whole[3:]])
     assert (stored.folder / "20261120-aaaa11.damaged").exists()
-    assert "sound" in good(product, "repair", "aaab")
+    assert "intact" in good(product, "repair", "aaab")
     assert good(product, "repair", "--all").count("records") == 3
 
 
@@ -297,8 +297,8 @@ def test_repair_skips_session_in_use(product: Product, stored: Store) -> None:
         journal.close()
 
     assert result.exit_code == 1
-    assert "20261120-aaaa11  not repaired: Session 20261120-aaaa11 is busy" in result.stdout
-    assert "20261120-aaab22  sound" in result.stdout
+    assert "20261120-aaaa11  not repaired: Session 20261120-aaaa11 is in use" in result.stdout
+    assert "20261120-aaab22  intact" in result.stdout
 
 
 def test_imported_session_belongs_to_its_project(product: Product, tmp_path: Path) -> None:
@@ -341,8 +341,8 @@ def test_import_skips_invalid_files(product: Product) -> None:
     result = product.run("sessions", "import", "bad.jsonl", "good.jsonl", "absent.jsonl")
 
     assert result.exit_code == 1
-    assert "'bad.jsonl' holds no session" in result.stderr
-    assert "'absent.jsonl' cannot be read" in result.stderr
+    assert "'bad.jsonl' contains no session" in result.stderr
+    assert "'absent.jsonl' can't be read" in result.stderr
     assert len(product.journals) == 1
 
 
@@ -350,7 +350,7 @@ def test_import_skips_invalid_files(product: Product) -> None:
     ("words", "exit_code", "expected"),
     [
         (["show", "zzz"], 1, "no session 'zzz'"),
-        (["show", "aaa"], 1, "fits 2 sessions"),
+        (["show", "aaa"], 1, "matches 2 sessions"),
         (["show", "../../x"], 1, "is not a valid session id"),
         (["show"], 2, "takes one id"),
         (["show", "a", "b"], 2, "takes one id"),

@@ -75,5 +75,5 @@ def test_error_of_unstorable_key_does_not_show_key(tmp_path):
 def test_key_file_without_key_is_config_error(tmp_path, content):
     (tmp_path / "key").write_bytes(content)
 
-    with pytest.raises(ConfigError, match="holds no key"):
+    with pytest.raises(ConfigError, match="contains no key"):
         read_key(tmp_path / "key")

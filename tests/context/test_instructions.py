@@ -73,7 +73,7 @@ def test_instruction_file_symlink_leaving_repository_is_not_followed(repository,
 
     assert found.files == ()
     assert found.notices == (
-        "AGENTS.md was not read: it is a link that leads out of the repository.",
+        "AGENTS.md was not read: it is a link that points outside the repository.",
     )
 
 
@@ -131,14 +131,14 @@ def test_imports_follow_their_importing_file_and_appear_once(repository):
     ("word", "reason"),
     [
         ("@missing.md", "missing.md, which was left out: No such file or directory."),
-        ("@../outside.md", "outside.md, which was left out: it lies outside of the repository."),
-        ("@/etc/hostname", "/etc/hostname, which was left out: it lies outside of the repository."),
-        ("@linked.md", "linked.md, which was left out: it lies outside of the repository."),
-        ("@through/outside.md", "it lies outside of the repository."),
+        ("@../outside.md", "outside.md, which was left out: it is outside the repository."),
+        ("@/etc/hostname", "/etc/hostname, which was left out: it is outside the repository."),
+        ("@linked.md", "linked.md, which was left out: it is outside the repository."),
+        ("@through/outside.md", "it is outside the repository."),
         ("@.env", ".env, which was left out: reading it needs your permission."),
         ("@picture.md", "picture.md, which was left out: it is not text."),
         ("@latin.txt", "latin.txt, which was left out: it is not text."),
-        ("@pipe.md", "pipe.md, which was left out: it is no regular file."),
+        ("@pipe.md", "pipe.md, which was left out: it isn't a regular file."),
         ("@./a", "a, which was left out: Is a directory."),
         ("@~/.bashrc.md", "only your own AGENTS.md may name your home folder."),
     ],
@@ -189,7 +189,7 @@ def test_user_instruction_file_imports_only_from_settings_folder(repository, tmp
 
     assert [file.text for file in found.files[1:]] == ["rules", "more"]
     assert len(found.notices) == 2
-    assert all("outside of your settings folder" in notice for notice in found.notices)
+    assert all("outside your settings folder" in notice for notice in found.notices)
 
 
 def test_import_chain_ends_after_five_imports(repository):

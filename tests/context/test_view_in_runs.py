@@ -253,7 +253,7 @@ async def test_context_report_names_sent_parts_and_adds_up():
     assert report.parts[0].tokens == 200
     assert report.tokens == sum(part.tokens for part in report.parts)
     assert (report.window, report.compactions) == (WINDOW, 1)
-    assert dict(report.marks)["fold"] == 0.75
+    assert dict(report.marks)["at"] == 0.75
 
 
 async def test_summarizer_uses_summarize_role_and_times_out():

@@ -31,5 +31,5 @@ async def test_continuation_in_memory_equals_the_stored_continuation(
         assert told["awaiting"] == outcome.call_ids[0]
         project.user.answer = PermissionAnswer(effect="deny")
         await conversation.send("never mind")
-        with pytest.raises(SessionError, match="waits for no decision"):
+        with pytest.raises(SessionError, match="no call that waits for a decision"):
             continuation_reader(store, conversation.session_id)(outcome)

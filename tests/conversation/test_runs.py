@@ -56,7 +56,7 @@ async def test_second_concurrent_run_is_refused(project: ScriptedProject) -> Non
 
     async with project.open() as conversation:
         run = conversation.send("first")
-        with pytest.raises(DirgeError, match="a run is going on"):
+        with pytest.raises(DirgeError, match="a run is active"):
             conversation.send("second")
         gate.set()
         assert isinstance(await run, Done)

@@ -55,7 +55,7 @@ def wait_for_one(started: list[Piped]) -> int:
                 started.remove(process)
                 result = finish(process)
                 # Which process it is cannot be told in the instant before it has written its name.
-                busy = "Session s is busy: it is in use by"
+                busy = "Session s is in use by"
                 assert (result.exit_code, busy in result.stderr) == (1, True), result.stderr
                 return 1
         with contextlib.suppress(subprocess.TimeoutExpired):

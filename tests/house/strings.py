@@ -9,24 +9,26 @@ from pathlib import Path
 from tests.house.source import PACKAGE, modules, name_of, tree_of
 
 _WORDS = re.compile(r"[^\W\d_]{2,}\S* +\S|\S +[^\W\d_]{2,}")
-_CODE = re.compile(r"\(\?[:P=!<]|\\[sdwb]|^\s*(SELECT|INSERT|CREATE|DELETE|UPDATE|PRAGMA)\b")
+_CODE = re.compile(
+    r"\(\?[:P=!<]|\\[sdwb]|\x1b|\{ *(&|[a-z-]+:)|^\s*(SELECT|INSERT|CREATE|DELETE|UPDATE|PRAGMA)\b"
+)
 
 
 def sentences(module: Path) -> Iterator[tuple[int, str]]:
     """The line and text of each string with a space and a word, a value in it as `{…}`.
 
-    Docstrings, annotations, regular expressions and SQL are left out.
+    Docstrings, annotations, regular expressions, SQL, styles and lists of words are left out.
     """
     yield from _inside(tree_of(module))
 
 
 def _inside(node: ast.AST) -> Iterator[tuple[int, str]]:
-    if isinstance(node, ast.Expr) and _is_text(node.value):
+    if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
         return  # a docstring
     if isinstance(node, ast.Attribute) and node.attr in ("split", "splitlines"):
         return  # a list of words
     if isinstance(node, ast.Constant | ast.JoinedStr):
-        text = _text(node)
+        text = string_of(node)
         if _WORDS.search(text) and not _CODE.search(text):
             yield node.lineno, text
     if isinstance(node, ast.JoinedStr):
@@ -42,18 +44,16 @@ def _inside(node: ast.AST) -> Iterator[tuple[int, str]]:
                 yield from _inside(child)
 
 
-def _text(node: ast.Constant | ast.JoinedStr) -> str:
-    if isinstance(node, ast.Constant):
-        return node.value if isinstance(node.value, str) else ""
-    return "".join(
-        _text(part) if isinstance(part, ast.Constant) else f"{{{ast.unparse(part.value)}}}"
-        for part in node.values
-        if isinstance(part, ast.Constant | ast.FormattedValue)
-    )
-
-
-def _is_text(node: ast.expr) -> bool:
-    return isinstance(node, ast.Constant) and isinstance(node.value, str)
+def string_of(node: ast.AST) -> str:
+    """The text of a string constant or f-string, values in it as `{…}`; "" for anything else."""
+    match node:
+        case ast.Constant(value=str(text)):
+            return text
+        case ast.FormattedValue(value=value):
+            return f"{{{ast.unparse(value)}}}"
+        case ast.JoinedStr(values=parts):
+            return "".join(map(string_of, parts))
+    return ""
 
 
 def main(folder: str = "") -> None:

@@ -106,7 +106,7 @@ def test_question_text_shows_hidden_characters():
 
 
 def test_long_padding_in_a_question_is_counted_not_shown():
-    assert visible("ls" + " " * 300 + "; rm -rf x") == "ls <300 blanks> ; rm -rf x"
+    assert visible("ls" + " " * 300 + "; rm -rf x") == "ls <300 spaces> ; rm -rf x"
     assert visible("ls" + "\n" * 80 + "rm") == "ls\n<79 empty lines>\nrm"
 
 

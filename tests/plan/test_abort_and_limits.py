@@ -170,7 +170,7 @@ async def test_other_plans_and_moves_are_refused_while_plan_is_running(
 
 
 async def _refused(conversation: Conversation, project: PlanProject) -> None:
-    with pytest.raises(DirgeError, match="a run is going on"):
+    with pytest.raises(DirgeError, match="a run is active"):
         await project.plan(conversation)
     assert conversation.exclusive_owner is None
 

@@ -384,7 +384,7 @@ def test_tool_results_and_following_messages_merge_into_one_user_message(tmp_pat
                     "tool_use_id": "c2",
                     "content": [
                         {"type": "text", "text": "no"},
-                        {"type": "text", "text": "[The picture follows the results.]"},
+                        {"type": "text", "text": "[The image follows the results.]"},
                         {"type": "text", "text": "[The document follows the results.]"},
                     ],
                     "is_error": True,

@@ -234,7 +234,7 @@ def test_without_settings_discovered_server_is_used_and_named(product: Product) 
         url = f"http://127.0.0.1:{server.port}/v1"
         result = product.run("-p", "--no-session", "ping", env={ADDRESSES_VARIABLE: url})
     assert (result.exit_code, result.stdout) == (0, "pong\n")
-    assert f"vLLM answers at {url}: qwen3 is used because nothing is configured" in result.stderr
+    assert f"Using qwen3 from vLLM at {url}, because nothing is configured" in result.stderr
     assert server.requests[-1].json["model"] == "qwen3"
 
 
@@ -253,5 +253,5 @@ def test_without_provider_and_server_is_usage_error_with_hint(
     (product.config_dir / "config.toml").unlink()
     result = product.run("-p", "ping", env={ADDRESSES_VARIABLE: ""})
     assert result.exit_code == 2
-    assert "no model server that dirge knows by name answers" in result.stderr
+    assert "no known model server answers" in result.stderr
     assert "dirge config init" in result.stderr

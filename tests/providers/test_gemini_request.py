@@ -275,7 +275,7 @@ async def test_tool_results_and_following_messages_merge_into_one_user_content(g
             {"functionCall": {"id": "c2", "name": "ls", "args": {"unparsed": "broken {"}}},
         ],
     }
-    words = "no\n[The picture follows the results.]\n[The document follows the results.]"
+    words = "no\n[The image follows the results.]\n[The document follows the results.]"
     assert rest == {
         "role": "user",
         "parts": [

@@ -16,7 +16,7 @@ MESSAGE = UserMessage(
         DocumentBlock(asset_id="pic", media_type="application/pdf"),
     )
 )
-PLACEHOLDER = "[A picture (image/png) was here; you cannot see pictures.]"
+PLACEHOLDER = "[An image (image/png) was here; you cannot see images.]"
 
 
 @pytest.mark.parametrize("kind", KINDS)

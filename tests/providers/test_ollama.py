@@ -327,7 +327,7 @@ async def test_answer_that_only_loads_model_is_retryable(ollama, reason):
     error = await ollama(lines(chat_line(reason, content=""))).error()
 
     assert error.is_retryable
-    assert "answered nothing" in error.message
+    assert "gave no answer" in error.message
 
 
 async def test_error_mid_stream_keeps_text(ollama):

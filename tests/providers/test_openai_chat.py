@@ -336,11 +336,11 @@ def test_history_is_sent_as_chat_messages(tmp_path):
         {
             "role": "tool",
             "tool_call_id": "c1",
-            "content": "r\n[The picture follows the results.]",
+            "content": "r\n[The image follows the results.]",
         },
         {
             "role": "user",
-            "content": [{"type": "text", "text": "The pictures of the tool results above:"}, image],
+            "content": [{"type": "text", "text": "The images of the tool results above:"}, image],
         },
         {"role": "user", "content": "summary"},
     ]

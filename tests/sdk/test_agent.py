@@ -571,7 +571,7 @@ async def test_second_concurrent_run_in_a_thread_is_refused(
 ) -> None:
     model.will_say("one")
     run = agent.start("first")
-    with pytest.raises(DirgeError, match="a run is going on"):
+    with pytest.raises(DirgeError, match="a run is active"):
         agent.start("second")
     assert isinstance(await run.outcome, Done)
 

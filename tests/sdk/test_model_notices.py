@@ -21,7 +21,7 @@ FOUR = {**TWO, "MISTRAL_API_KEY": "m", "XAI_API_KEY": "x", "OPENROUTER_API_KEY":
     ("environment", "text", "model", "words"),
     [
         ({"OPENAI_API_KEY": "o"}, "", None, ""),
-        (TWO, "", None, "as DEEPSEEK_API_KEY is set; so is GROQ_API_KEY. "),
+        (TWO, "", None, "because DEEPSEEK_API_KEY is set; so is GROQ_API_KEY. "),
         (FOUR, "", None, "so are GROQ_API_KEY, MISTRAL_API_KEY, XAI_API_KEY, …. "),
         ({**TWO, "OLLAMA_HOST": "127.0.0.1"}, "", None, "so are GROQ_API_KEY, OLLAMA_HOST. "),
         (TWO, 'provider = "groq"', None, ""),
@@ -55,5 +55,7 @@ def test_model_choice_notice_appears_at_start_but_not_on_resume(
     first = product.run("-p", "ping", env=keys)
     again = product.run("-p", "-c", "ping", env=keys)
     assert (first.stdout, again.stdout) == ("pong\n", "pong\n")
-    assert "openai/gpt-5.5 is used, as OPENAI_API_KEY is set; so is GROQ_API_KEY." in first.stderr
+    assert (
+        "Using openai/gpt-5.5, because OPENAI_API_KEY is set; so is GROQ_API_KEY." in first.stderr
+    )
     assert "is used" not in again.stderr

@@ -132,6 +132,6 @@ async def test_plan_that_is_switched_off_calls_no_model(
 ) -> None:
     settings.write_text(f"{settings.read_text()}[plan]\nenabled = false\n")
     async with Agent.from_config(settings, stream_fn=model.stream_fn) as agent:
-        with pytest.raises(ConfigError, match="switched off"):
+        with pytest.raises(ConfigError, match="Plans are off"):
             await agent.plan("Make the total 42.")
     assert model.seen == []

@@ -201,8 +201,8 @@ def test_fork_does_not_copy_the_draft_and_the_queue() -> None:
         ("plan", "standard", "plan", []),
         ("restrictive", "yolo", "restrictive", []),
         ("standard", "accept", "standard", []),
-        ("yolo", "standard", "standard", ["yolo held only until dirge exited."]),
-        ("accept", "plan", "plan", ["accept held only until dirge exited."]),
+        ("yolo", "standard", "standard", ["yolo ended when dirge exited."]),
+        ("accept", "plan", "plan", ["accept ended when dirge exited."]),
     ],
 )
 async def test_mode_is_restored_unless_it_allows_more_than_the_setting(

@@ -6,11 +6,6 @@ import os
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from pathlib import Path
-from typing import Any, Literal
-
-import pytest
-
 from dirge_py import Agent, Hints, ToolFailed, tool
 from dirge_py.conversation.deps import ForkOptions
 from dirge_py.extensions.guardrails.checks import Pass, Trip, Verdict
@@ -24,9 +19,14 @@ from dirge_py.types.hooks import AfterToolCallResult, Hooks, TurnInfo
 from dirge_py.types.messages import ToolResultMessage
 from dirge_py.types.questions import PermissionRequest
 from dirge_py.types.tools import Claim, LoopToolResult, Proceed, ToolCall, text_result
+from pathlib import Path
 from tests.support import agent_tools
 from tests.support.agent_tools import TOOLS, tool_log
 from tests.support.project import ScriptedProject
+from typing import Any, Literal
+
+import pytest
+
 
 
 @pytest.fixture(autouse=True)
@@ -199,7 +199,7 @@ async def test_direct_tool_call_during_a_run_of_its_thread_is_refused(
 ) -> None:
     model.will_say("done")
     run = agent.start("go")
-    with pytest.raises(DirgeError, match="a run is going on"):
+    with pytest.raises(DirgeError, match="a run is active"):
         await agent.tools.execute("echo", {"text": "a"})
     await run.outcome
 

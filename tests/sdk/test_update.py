@@ -5,10 +5,6 @@ import json
 import sys
 import threading
 from collections.abc import Callable
-from pathlib import Path
-
-import pytest
-
 from dirge_py.cli.main import run
 from dirge_py.cli.update import install
 from dirge_py.config.load import load
@@ -16,7 +12,11 @@ from dirge_py.config.schema import Config
 from dirge_py.sdk.update import Installation, find_installation, is_newer, update_notices
 from dirge_py.tools.web.package_index import newest_release
 from dirge_py.types.errors import DirgeError, ProcessError
+from pathlib import Path
 from tests.support.web_site import serving
+
+import pytest
+
 
 PIPX = Installation(kind="pipx", command=("pipx", "upgrade", "dirge-py"))
 
@@ -146,7 +146,7 @@ async def test_newest_release_is_read_from_the_index_and_errors_name_it():
         assert await asyncio.to_thread(newest_release, f"{url}/json") == "1.2.3"
         with pytest.raises(DirgeError, match="answered 404"):
             await asyncio.to_thread(newest_release, f"{url}/none")
-        with pytest.raises(DirgeError, match="as a package index does"):
+        with pytest.raises(DirgeError, match="look like a package index"):
             await asyncio.to_thread(newest_release, f"{url}/odd")
     with pytest.raises(DirgeError, match="No response from"):
         await asyncio.to_thread(newest_release, f"{url}/json")

@@ -361,7 +361,7 @@ def printed(strips: Iterable[Strip]) -> str:
 def restore_escapes(shown: str) -> str:
     """The command that the text on the screen stands for, with escapes undone."""
     shown = re.sub(r"\n<(\d+) empty lines>\n", lambda m: "\n" * (int(m[1]) + 1), shown)
-    shown = re.sub(r" <(\d+) blanks> |<(\d+) blanks?>", lambda m: " " * int(m[1] or m[2]), shown)
+    shown = re.sub(r" <(\d+) spaces> |<(\d+) spaces?>", lambda m: " " * int(m[1] or m[2]), shown)
     return re.sub(r"<U\+([0-9A-F]{4,6})>", lambda m: chr(int(m[1], 16)), shown)
 
 

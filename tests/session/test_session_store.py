@@ -88,7 +88,7 @@ def test_ambiguous_session_prefix_error_names_five_newest_sessions(store):
         store.open("x")
 
     message = str(ambiguous.value)
-    assert message == "'x' fits 7 sessions: x2, x3, x4, x5, x6 and 2 older."
+    assert message == "'x' matches 7 sessions: x2, x3, x4, x5, x6 and 2 older."
 
 
 def test_complete_session_id_is_never_ambiguous(store):
@@ -139,7 +139,7 @@ def test_any_name_of_allowed_characters_is_valid_session_id(name):
 def test_creating_existing_session_id_fails(store):
     record_prompts(store, "s", "hi")
 
-    with pytest.raises(SessionError, match="exists already"):
+    with pytest.raises(SessionError, match="already exists"):
         store.create("s")
 
 

@@ -33,7 +33,7 @@ def test_session_in_use_can_be_viewed_and_notice_names_writing_process(store, wr
     shown = store.view("s")
 
     assert [message.text for message in shown.messages] == ["one"]
-    why = f"because process {os.getpid()} writes it"
+    why = f"because process {os.getpid()} uses it"
     assert shown.notices == (
         f"Session s is read-only {why}; `--fork-session` or /sessions continues it.",
     )
@@ -50,7 +50,7 @@ def test_view_shows_messages_written_since_last_view(store, writer):
 def test_session_without_writer_can_be_viewed(store, writer):
     writer.close()
 
-    assert "as it was opened to look at" in store.view("s").notices[0]
+    assert "because you opened it only to view it" in store.view("s").notices[0]
 
 
 def test_viewing_unknown_session_fails(store):

@@ -155,7 +155,7 @@ def test_restoring_ambiguous_or_unknown_session_fails(store, trash, kept):
     trash.add(store, "20261120-aaa111")
     trash.add(store, "20261120-bbb222")
 
-    with pytest.raises(SessionError, match="fits 2 deleted sessions"):
+    with pytest.raises(SessionError, match="matches 2 deleted sessions"):
         trash.restore(store, "2026")
     with pytest.raises(SessionError, match="No deleted session"):
         trash.restore(store, "zzz")

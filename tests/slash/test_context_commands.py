@@ -43,7 +43,7 @@ async def test_context_shows_size_sections_and_compactions():
     assert f"about {report.tokens:,} of 128,000 tokens" in text
     assert "system prompt" in text
     assert "tool results" in text
-    assert "fold 75%" in text
+    assert "Compaction at 75%" in text
     assert "Messages: 21, of which 0 are summarized; compactions so far: 0" in text
 
 

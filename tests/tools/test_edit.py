@@ -72,7 +72,7 @@ async def test_d15_trailing_blanks_are_ignored_and_reported(tools):
 
     text = await read_then_edit(tools, "a", "one\ntwo\n", "one\n2\n")
 
-    assert "trailing blanks ignored" in text
+    assert "trailing spaces ignored" in text
     assert file.read_bytes() == b"one  \n2\nthree\n"
 
 
@@ -186,7 +186,7 @@ async def test_text_not_found_error_names_strategies_and_nearest_lines(tools):
         "edit", path="a", old_text="def total(items):\n    return max(items)", new_text="x"
     )
 
-    assert "exact, trailing blanks ignored, indentation adapted" in text
+    assert "exact, trailing spaces ignored, indentation adapted" in text
     assert "2:     return sum(items)" in text
 
 

@@ -163,7 +163,7 @@ async def test_context_lines_keep_their_bytes_and_new_lines_get_local_line_end(t
         tools, "*** Update File: a", " one", "-two", "+2", " three", "+3.5", "-four", "+4"
     )
 
-    assert "trailing blanks ignored" in text
+    assert "trailing spaces ignored" in text
     assert contents(tools)["a"] == b"one  \r\n2\nthree\t\r\n3.5\r\n4\r\n"
 
 

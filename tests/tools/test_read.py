@@ -106,7 +106,7 @@ async def test_read_of_many_long_lines_is_limited(tools):
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        (PNG, "a binary file: PNG picture (16 bytes)"),
+        (PNG, "a binary file: PNG image (16 bytes)"),
         (b"PK\x03\x04\0\0", "ZIP archive"),
         (b"\x7fELF\x02\x01\0", "ELF program"),
         (b"SQLite format 3\0", "SQLite database"),
@@ -123,10 +123,10 @@ async def test_binary_file_is_refused_with_its_kind(tools, content, words):
 @pytest.mark.parametrize(
     ("content", "media_type", "words"),
     [
-        (PNG, "image/png", "a.x: PNG picture, 16 B"),
-        (b"\xff\xd8\xff\xe0", "image/jpeg", "a.x: JPEG picture, 4 B"),
-        (b"GIF89a\0", "image/gif", "a.x: GIF picture, 7 B"),
-        (b"RIFF\0\0\0\0WEBPVP8 ", "image/webp", "a.x: WebP picture, 16 B"),
+        (PNG, "image/png", "a.x: PNG image, 16 B"),
+        (b"\xff\xd8\xff\xe0", "image/jpeg", "a.x: JPEG image, 4 B"),
+        (b"GIF89a\0", "image/gif", "a.x: GIF image, 7 B"),
+        (b"RIFF\0\0\0\0WEBPVP8 ", "image/webp", "a.x: WebP image, 16 B"),
     ],
 )
 async def test_s26_image_is_returned_as_image_block(

@@ -479,7 +479,7 @@ def test_image_is_one_line_with_name_dimensions_and_size(tmp_path: Path) -> None
         attached=("p.png", "b.txt"),
     )
     rendered = RenderedEvents(MessageEnd(prompt), assets=tmp_path)
-    rendered.draw(*called("read", {"path": "p.png"}, "p.png: PNG picture"))
+    rendered.draw(*called("read", {"path": "p.png"}, "p.png: PNG image"))
 
     assert "  + p.png · PNG, 640×480, 2.0 KiB\n  + b.txt" in rendered.page.text
     assert RenderedEvents(MessageEnd(UserMessage(content=(odd,))), assets=tmp_path).page.text == (

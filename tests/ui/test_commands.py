@@ -484,7 +484,7 @@ async def test_setup_lists_detected_providers_first(
             assert listed[1] == "Mistral MISTRAL_API_KEY is set"
             assert listed[2].startswith("Try it without a model")
             assert listed[3].startswith("Anthropic")
-            assert listed[-1].startswith("A server of your own or your company's")
+            assert listed[-1].startswith("Your own or your company's server")
             assert len([line for line in listed if line.startswith("Ollama")]) == 1
             await driver.pilot.press("enter")
             await driver.until(

@@ -315,7 +315,7 @@ async def test_invisible_characters_in_command_are_shown(project: ScriptedProjec
         driver.ask(request("echo safe\u202e#rm -rf /" + " " * 40 + "; x"))
         await driver.asked()
         assert "<U+202E>" in driver.screen
-        assert "<40 blanks>" in driver.screen
+        assert "<40 spaces>" in driver.screen
 
 
 async def test_user_typing_when_question_opens_keeps_typing(project: ScriptedProject):

@@ -31,7 +31,7 @@ async def test_copy_of_busy_session_can_be_used(
     project: ScriptedProject, other: Conversation
 ) -> None:
     async with busy_question(project, other) as driver:
-        assert f"Session {other.session_id} is busy" in driver.screen
+        assert f"Session {other.session_id} is in use" in driver.screen
         await driver.pilot.press("1", "enter")
         await driver.until(lambda: driver.app.controller.conversation)
         await driver.send("and now?")

@@ -49,8 +49,8 @@ def test_fold_mark_appears_exactly_when_next_request_is_compacted(used: int, fol
     ("used", "fold_at", "words"),
     [
         (45_000, 0.75, "45k/200k 22%"),
-        (140_000, 0.75, "140k/200k 70% fold"),
-        (151_000, 0.75, "151k/200k 75% fold!"),
+        (140_000, 0.75, "140k/200k 70% compacts soon"),
+        (151_000, 0.75, "151k/200k 75% compacts next"),
         (199_000, None, "199k/200k 99%"),
     ],
 )

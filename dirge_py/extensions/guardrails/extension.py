@@ -45,7 +45,7 @@ class Guardrails(Extension):
     """The checks of a conversation by place; `notice` gets warnings about prompts and answers."""
 
     name = "guardrails"
-    summary = "checks of prompts, answers and results of tools"
+    summary = "checks of prompts, answers and tool results"
     stage = "last"
 
     def __init__(

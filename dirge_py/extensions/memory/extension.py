@@ -30,7 +30,7 @@ class Memory(Extension):
     """The memory of the project and of the user."""
 
     name = "memory"
-    summary = "what is remembered of the project and of you"
+    summary = "notes about the project and about you"
 
     def __init__(
         self, provider: MemoryProvider, notify: Callable[[str], None] = lambda text: None

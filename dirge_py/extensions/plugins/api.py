@@ -127,7 +127,7 @@ class PluginApi:
     def _hook(self, point: str, fn: Fn | None, tool: str = "") -> Any:
         def register(function: Fn) -> Registration:
             if not callable(function):
-                raise PluginError(f"{function!r} is no function.")
+                raise PluginError(f"{function!r} isn't a function.")
             self._check_loaded()
             if point == AROUND_TOOL and not is_async(function):
                 raise PluginError("a function around a tool has to be an `async def`.")
@@ -165,7 +165,7 @@ class PluginApi:
             own = {each.name for _, each in self._plugin.added if isinstance(each, FunctionTool)}
             if owner := self._taken.get(made.name) or "this plugin" * (made.name in own):
                 raise PluginError(
-                    f"the tool `{made.name}` cannot be added: {owner} has that name.",
+                    f"the tool `{made.name}` can't be added: {owner} has that name.",
                     hint="Give it another name: `dirge.tool(name=…)`.",
                 )
             self._plugin.added.append((handle, made))
@@ -299,7 +299,7 @@ class PluginApi:
     def _check_registering(self, what: str) -> None:
         self._check_loaded()
         if not self._is_registering:
-            raise PluginError(f"a {what} can be added in `register` only.")
+            raise PluginError(f"a {what} can only be added in `register`.")
 
 
 def _command_body(handle: Registration, name: str) -> CommandBody:

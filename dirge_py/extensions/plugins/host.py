@@ -120,7 +120,7 @@ class PluginHost(Plugins):
             if name not in known:
                 meant = nearest(name, known)
                 hint = f" Did you mean `{meant}`?" if meant else ""
-                self._tell(f"{by} names the plugin `{name}`, which there isn't.{hint}")
+                self._tell(f"{by} names the plugin `{name}`, which doesn't exist.{hint}")
 
     @property
     def _active(self) -> Sequence[Plugin]:

@@ -10,7 +10,7 @@ class Todo(Extension):
     """The todo list of the model."""
 
     name = "todo"
-    summary = "a list of what the model has set out to do"
+    summary = "a list of what the model plans to do"
 
     def __init__(self) -> None:
         self.list = TodoList()

@@ -158,7 +158,7 @@ def _preview_lines(preview: Preview) -> Iterator[str]:
         yield f"  {visible_name(preview.path)}"
         yield from (f"  {line}" for line in visible(preview.text).split("\n"))
     else:
-        spelled = _TRAILING.sub(lambda match: f"<{plural(len(match[0]), 'blank')}>", preview.text)
+        spelled = _TRAILING.sub(lambda match: f"<{plural(len(match[0]), 'space')}>", preview.text)
         yield from (f"  | {line}" for line in visible(spelled).split("\n"))
 
 

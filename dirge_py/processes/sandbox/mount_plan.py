@@ -48,7 +48,7 @@ def physical_profile(profile: SandboxProfile) -> SandboxProfile:
     for path in (*made.roots, *made.writable, *made.readable):
         if home != "/" and is_below(home, path):
             raise ProcessError(
-                f"{path} holds your whole home folder, which a sandbox hides.",
+                f"{path} contains your whole home folder, which a sandbox hides.",
                 hint="Start in a project folder below it, and list single folders in `[sandbox]`.",
             )
         if path == "/" or is_below_any(path, made.hidden):
@@ -113,7 +113,7 @@ def _check_entries(root: str) -> None:
         if os.path.islink(os.path.join(root, name)):
             hint = "Put the folder itself there, or for `.git` a file that says `gitdir: FOLDER`."
             raise ProcessError(
-                f"{name} in {root} is a symbolic link, which a sandbox cannot guard.", hint=hint
+                f"{name} in {root} is a symbolic link, which a sandbox can't protect.", hint=hint
             )
 
 

@@ -213,7 +213,7 @@ def _parse_request(head: bytes) -> tuple[str, int, bytes]:
 
 
 async def _respond(writer: asyncio.StreamWriter, status: int, text: str) -> None:
-    body = f"The sandbox of dirge: {text}.\n".encode()
+    body = f"dirge's sandbox: {text}.\n".encode()
     reason = {403: "Forbidden", 502: "Bad Gateway"}[status]
     head = f"HTTP/1.1 {status} {reason}\r\nContent-Type: text/plain; charset=utf-8\r\n"
     writer.write(f"{head}Content-Length: {len(body)}\r\nConnection: close\r\n\r\n".encode() + body)

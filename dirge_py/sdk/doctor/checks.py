@@ -88,7 +88,7 @@ def check_settings(
         config = config if is_offline else with_local_servers(config)
     except ConfigError as error:
         return [failed("settings", error.message, error.hint or "dirge config check")], None
-    file = config.origin.path or f"{config_file(environment)} (none: defaults)"
+    file = config.origin.path or f"{config_file(environment)} (none: the defaults apply)"
     return [passed("settings", str(file)), _provider(config)], config
 
 

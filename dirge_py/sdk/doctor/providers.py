@@ -117,7 +117,7 @@ def _standing(config: Config, alias: str) -> CheckResult:
     except ConfigError as error:
         return failed(_name(alias), error.message, error.hint or "dirge config check")
     if access.entry.type in OFFLINE:
-        return skipped(_name(alias), f"plays {access.script or 'what it is given'}")
+        return skipped(_name(alias), f"runs the script {access.script or 'what it is given'}")
     return skipped(_name(alias), f"{access.base_url}, {key_words(config, access)}: not asked")
 
 
@@ -135,7 +135,7 @@ def _missing(config: Config, alias: str, models: Sequence[str]) -> Iterator[Chec
         if not _is_listed(wanted, models):
             near = nearest(wanted, models)
             better = f"`{near}`" if near else f"one of its {len(models)}: `-m {alias}/…`"
-            words = f"{alias}/{wanted} is not among the models that it lists"
+            words = f"{alias}/{wanted} is not among the models it lists"
             yield warn("model", words, f"choose {better}")
 
 
@@ -175,7 +175,9 @@ def _local(found: Sequence[LocalServer] | None) -> Iterator[CheckResult]:
     if found is None:
         yield skipped("local servers", "none answers on its usual port")
     for each in found or ():
-        label = SERVICE_OF[each.type].label if each.type != "openai" else "an OpenAI-like server"
+        label = (
+            SERVICE_OF[each.type].label if each.type != "openai" else "an OpenAI-compatible server"
+        )
         if each.models:
             more = f" and {len(each.models) - 3} more" if len(each.models) > 3 else ""
             words = f"{label} at {each.base_url}: {', '.join(each.models[:3])}{more}"

@@ -65,7 +65,7 @@ def exit_code(findings: Sequence[CheckResult]) -> int:
 def _summary(findings: Sequence[CheckResult]) -> str:
     counts = Counter(finding.state for finding in findings)
     if not counts["problem"] and not counts["warning"]:
-        return "All is well."
+        return "No problems found."
     return f"{_count(counts['problem'], 'problem')}, {_count(counts['warning'], 'warning')}."
 
 

@@ -22,9 +22,15 @@ LIMIT_S = 0.2
 SAMPLES: Mapping[str, int] = {"漢": 2, "é": 1, "👍🏽": 2, "⚙": 1}
 """Texts whose width terminals disagree about, and the columns they should take."""
 MODES = {
-    2026: ("synchronized output", "the picture may tear while it scrolls"),
-    1004: ("focus reports", "without them dirge can't tell that you look away, so it never rings"),
-    2004: ("bracketed paste", "without it pasted new lines send the prompt; attach files with @"),
+    2026: ("synchronized output", "the screen may flicker while it scrolls"),
+    1004: (
+        "focus reports",
+        "without them dirge can't tell when you look away, so it never notifies you",
+    ),
+    2004: (
+        "bracketed paste",
+        "without it, line breaks in pasted text send the prompt; attach files with @",
+    ),
 }
 """The modes dirge uses, by DECRQM's numbers, and what happens without each."""
 _KNOWN_TO_TMUX = (1004, 2004)
@@ -166,9 +172,9 @@ def check_terminal_answers(
                 yield passed(name, "known to every tmux, though this one doesn't say so")
             else:
                 yield warn(name, f"not known: {loss}", "use another terminal, or tmux 3.4 or newer")
-        claim = "says that it takes it (OSC 52)"
+        claim = "supports it (OSC 52)"
         if not answers.sets_clipboard:
-            claim = "does not say whether it takes it (OSC 52); try /copy"
+            claim = "doesn't say whether it supports it (OSC 52); try /copy"
         yield passed("clipboard", f"the terminal {claim}")
     yield _widths(answers)
 
@@ -205,13 +211,13 @@ def _locale(environment: Mapping[str, str]) -> CheckResult:
 def _colours(environment: Mapping[str, str]) -> CheckResult:
     term = environment.get("TERM", "")
     if environment.get("NO_COLOR"):
-        return passed("colours", "none, as NO_COLOR asks")
+        return passed("colors", "none, because NO_COLOR is set")
     if environment.get("COLORTERM") in ("truecolor", "24bit") or term.endswith("-direct"):
-        return passed("colours", "16 million")
+        return passed("colors", "16 million")
     if "256" in term or "kitty" in term or "ghostty" in term:
-        fix = "export COLORTERM=truecolor, if the terminal has 24-bit colours (most have)"
-        return warn("colours", "256: themes are drawn with the nearest", fix)
-    return warn("colours", "16: themes look different", "export TERM=xterm-256color")
+        fix = "export COLORTERM=truecolor, if the terminal has 24-bit colors (most do)"
+        return warn("colors", "256: themes use the nearest colors", fix)
+    return warn("colors", "16: themes look different", "export TERM=xterm-256color")
 
 
 def _around(environment: Mapping[str, str]) -> Iterator[CheckResult]:
@@ -233,7 +239,7 @@ def _kitty(answers: TerminalAnswers, environment: Mapping[str, str]) -> CheckRes
         return passed("keys", "the kitty keyboard protocol: every key arrives")
     lost = "no kitty keyboard protocol: Shift+Enter is Enter, Ctrl+Enter is lost"
     if environment.get("TMUX"):
-        return passed("keys", f"{lost}; tmux's extended-keys may send them all the same")
+        return passed("keys", f"{lost}; tmux's extended-keys may still send them")
     return warn("keys", lost, "new lines with Ctrl+J or Alt+Enter; or use kitty, Ghostty, foot")
 
 
@@ -265,9 +271,14 @@ def check_tmux(environment: Mapping[str, str], show: Show | None = None) -> Iter
 
 _TMUX_OPTIONS = (
     ("extended-keys", ("on", "always"), "Shift+Enter and others arrive as Enter", "-s {} on"),
-    ("set-clipboard", ("on", "external"), "what is copied stays in tmux", "-s {} on"),
+    ("set-clipboard", ("on", "external"), "copied text stays in tmux", "-s {} on"),
     ("allow-passthrough", ("on", "all"), "desktop notifications do not get through", "-g {} on"),
-    ("focus-events", ("on",), "dirge can't tell that you look away, so it never rings", "-g {} on"),
+    (
+        "focus-events",
+        ("on",),
+        "dirge can't tell when you look away, so it never notifies you",
+        "-g {} on",
+    ),
 )
 """Each option of tmux with its good values, what is lost without them, and how to set it."""
 
@@ -280,17 +291,17 @@ def _check_options(show: Show) -> Iterator[CheckResult]:
         else:
             yield warn(option, f"unknown to this tmux: {lost}", "use tmux 3.3 or newer")
     delay = show("escape-time")
-    words, line = f"{delay} ms: every Esc waits", "set -sg escape-time 10"
+    words, line = f"{delay} ms: every Esc is delayed", "set -sg escape-time 10"
     is_good = not (delay.isdecimal() and int(delay) > _SLOW_ESCAPE_MS)
     yield _option("escape-time", f"{delay or 'unknown'} ms", words, line, is_good=is_good)
     term = show("default-terminal")
-    words, line = f"{term or 'unknown'}: few colours", 'set -g default-terminal "tmux-256color"'
+    words, line = f"{term or 'unknown'}: few colors", 'set -g default-terminal "tmux-256color"'
     is_good = re.match(r"(tmux|screen)-(256color|direct)", term) is not None
     yield _option("default-terminal", term, words, line, is_good=is_good)
     features = show("terminal-features") + show("terminal-overrides")
-    words, line = "tmux draws with 256", 'set -as terminal-features ",*:RGB"'
+    words, line = "tmux uses 256 colors", 'set -as terminal-features ",*:RGB"'
     is_good = re.search(r"\bRGB\b|\bTc\b", features) is not None
-    yield _option("24-bit colours", "passed on", words, line, is_good=is_good)
+    yield _option("24-bit colors", "passed on", words, line, is_good=is_good)
 
 
 def _option(name: str, good: str, bad: str, line: str, *, is_good: bool) -> CheckResult:

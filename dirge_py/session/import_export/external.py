@@ -23,7 +23,7 @@ from dirge_py.types.messages import (
 ExternalProgram = Literal["claude", "codex"]
 
 _YEAR_3000 = 32_503_680_000
-IMAGE_NOT_IMPORTED = "(a picture that was not imported)"
+IMAGE_NOT_IMPORTED = "(an image that was not imported)"
 _UNANSWERED = (
     "There is no result: the session was imported, and this call had none there. Its outcome is "
     "unknown; check before repeating it."
@@ -157,7 +157,7 @@ def parse_lines(text: str, left_out: Counter[str]) -> Sequence[Mapping[str, Any]
         if isinstance(value, dict):
             objects.append(value)
         else:
-            left_out["lines that are no JSON object"] += 1
+            left_out["lines that are not a JSON object"] += 1
     return objects
 
 

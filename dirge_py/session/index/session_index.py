@@ -77,9 +77,7 @@ class SearchQuery:
         phrases = [_WORD.findall(part) for word in words for part in word.split()]
         phrases = [phrase for phrase in phrases if phrase]
         if not phrases:
-            raise UsageError(
-                "there is nothing to search for.", hint="Give words with letters in them."
-            )
+            raise UsageError("the search has no words.", hint="Give words with letters in them.")
         self.fts5 = " AND ".join('"' + " ".join(phrase) + '" *' for phrase in phrases)
         """The query in the syntax of SQLite's full-text search."""
         self._patterns = [
@@ -377,7 +375,7 @@ class SessionIndex:
         projects = self._projects(everywhere=everywhere)
         found = self._query(projects, lambda tables: tables.spending(projects))
         if found is None and any((self._folder / project).is_dir() for project in projects):
-            raise UsageError("the index of the sessions can't be used.", hint=_REBUILD)
+            raise UsageError("the session index can't be used.", hint=_REBUILD)
         return found or []
 
     def newest_texts(self, kinds: Collection[str], limit: int) -> list[SearchMatch]:
@@ -389,7 +387,7 @@ class SessionIndex:
             [self._project], lambda tables: tables.newest(self._project, kinds, limit)
         )
         if texts is None and (self._folder / self._project).is_dir():
-            raise UsageError("the index of the sessions can't be used.", hint=_REBUILD)
+            raise UsageError("the session index can't be used.", hint=_REBUILD)
         return texts or []
 
     def rebuild(self) -> int | None:

@@ -95,8 +95,8 @@ class FileCopies:
                 continue  # another process removed it, or the next pruning does
 
 
-NOTHING_KEPT = "no snapshots of the files are kept here, so this cannot be undone"
-_NOT_HELD = "it would remove a file that no snapshot holds"
+NOTHING_KEPT = "this project has no file snapshots, so this can't be undone"
+_NOT_HELD = "it would remove a file that is in no snapshot"
 
 
 def keep_originals(
@@ -120,7 +120,7 @@ def keep_originals(
             return ""
         with contextlib.suppress(OSError):
             if os.stat(real).st_size > MAX_KEPT_BYTES:
-                return f"{_NOT_HELD}; it is too large to be kept, so this cannot be undone"
+                return f"{_NOT_HELD}; it is too large to be kept, so this can't be undone"
         if repository.unheld([real]):
             return f"{_NOT_HELD}; it is kept first, so that /undo brings it back"
         return f"{_NOT_HELD}; a copy is kept first, in {folder}"
@@ -133,6 +133,6 @@ def keep_originals(
         topic = str(folder) if repository.unavailable else real
         if topic not in noticed:
             noticed.add(topic)
-            notice(clean(f"No snapshot holds {real}, so dirge copied it to {copy} first."))
+            notice(clean(f"{real} is in no snapshot, so dirge first copied it to {copy}."))
 
     originals.unkept, originals.keep = unkept, keep

@@ -131,10 +131,10 @@ def _translate_indent(line: bytes, known: dict[bytes, bytes]) -> bytes:
 
 
 Strategy = Literal[
-    "exact", "trailing blanks ignored", "indentation adapted", "anchored by first and last line"
+    "exact", "trailing spaces ignored", "indentation adapted", "anchored by first and last line"
 ]
 EXACT: Strategy = "exact"
-TRAILING: Strategy = "trailing blanks ignored"
+TRAILING: Strategy = "trailing spaces ignored"
 INDENTATION: Strategy = "indentation adapted"
 ANCHORED: Strategy = "anchored by first and last line"
 STRATEGIES = (EXACT, TRAILING, INDENTATION, ANCHORED)

@@ -24,4 +24,4 @@ def newest_release(url: str) -> str:
     try:
         return str(json.loads(answer.text)["info"]["version"])
     except (ValueError, LookupError, TypeError):
-        raise DirgeError(f"{url} didn't answer as a package index does.") from None
+        raise DirgeError(f"{url} doesn't look like a package index.") from None

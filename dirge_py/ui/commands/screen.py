@@ -67,7 +67,7 @@ def listing(keys: Sequence[Key]) -> str:
 
 
 _OF_THE_TERMINAL = (
-    *("terminal", "size", "locale", "colours", "screen", "vte", "answers", "keys", "widths"),
+    *("terminal", "size", "locale", "colors", "screen", "vte", "answers", "keys", "widths"),
     *("synchronized output", "focus reports", "bracketed paste", "clipboard"),
 )
 _YES = "Append them"

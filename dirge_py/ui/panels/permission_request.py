@@ -84,7 +84,7 @@ def _paint_call(
         rows, split = read_diff(visible(preview.text)), is_split("auto", width)
         body, _ = paint_rows(rows, width, styles, is_whole=True, split=split, path=preview.path)
         return path + body
-    shown = _TRAILING.sub(lambda blanks: f"<{plural(len(blanks[0]), 'blank')}>", preview.text)
+    shown = _TRAILING.sub(lambda blanks: f"<{plural(len(blanks[0]), 'space')}>", preview.text)
     return wrap([(visible(shown), styles.text)], width, indent=("│ ", styles.warning))
 
 

@@ -19,7 +19,7 @@ ImageSize = tuple[int, int]
 
 
 def image_size(head: bytes) -> ImageSize | None:
-    """Return width and height of a PNG, JPEG, GIF or WebP picture; None if they are unknown."""
+    """Return width and height of a PNG, JPEG, GIF or WebP image; None if they are unknown."""
     try:
         size = _read_size(head)
     except struct.error:

@@ -90,7 +90,7 @@ async def test_unknown_plugin_in_a_prompt_is_reported_with_the_nearest_name(
         conversation.settings.choose_prompt("typo")
         await run(loud, conversation)
     notices = [notice.content for notice in recorder.of(SystemNotice)]
-    text = "The prompt typo names the plugin `lout`, which there isn't. Did you mean `loud`?"
+    text = "The prompt typo names the plugin `lout`, which doesn't exist. Did you mean `loud`?"
     assert text in notices
 
 

@@ -175,7 +175,7 @@ async def test_plugins_off_removes_a_plugin_for_the_session(plugin_folder: Plugi
     assert front.commands.find("greet") is None
     with pytest.raises(UsageError, match="there is no plugin `a` that is on"):
         await typed(front, "/plugins off a")
-    with pytest.raises(UsageError, match="has no 'on a'"):
+    with pytest.raises(UsageError, match="doesn't take 'on a'"):
         await typed(front, "/plugins on a")
 
 

@@ -52,7 +52,7 @@ def test_plugin_files_load_in_name_order_without_writing_bytecode(plugin_folder:
         ("", ["has no `def register(dirge)`"]),
         ("async def register(dirge): pass\n", ["has to be a plain `def`"]),
         ("def register(): pass\n", ["TypeError"]),
-        ("def register(dirge): dirge.on('turn_start', 3)\n", ["3 is no function"]),
+        ("def register(dirge): dirge.on('turn_start', 3)\n", ["3 isn't a function"]),
         ("def register(dirge): dirge.tool(lambda x: x, name='odd')\n", ["has no annotation"]),
         ("def register(dirge): dirge.command('No Name', 'x', print)\n", ["cannot be a command"]),
         ("\0", ["null bytes"]),
@@ -135,7 +135,7 @@ def test_case_i05_plugin_tool_with_a_built_in_name_is_refused(plugin_folder: Plu
             return ""
 
     host = plugin_folder.add("greedy", register).host(built_in=tool_names())
-    assert "the tool `read` cannot be added: a built-in tool has that name" in host.notices()[0]
+    assert "the tool `read` can't be added: a built-in tool has that name" in host.notices()[0]
     assert host.tools() == []
 
 
@@ -173,7 +173,7 @@ def test_tools_and_commands_can_only_be_added_in_register(plugin_folder: PluginF
     kept: list[Any] = []
     plugin_folder.add("late", kept.append).host()
     for add in (lambda d: d.tool(print), lambda d: d.command("x", "y", print)):
-        with pytest.raises(Exception, match="in `register` only"):
+        with pytest.raises(Exception, match="only be added in `register`"):
             add(kept[0])
 
 

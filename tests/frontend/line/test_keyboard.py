@@ -249,7 +249,7 @@ async def test_busy_session_can_be_opened_as_copy(project: ScriptedProject) -> N
         await other.send("why does the build fail?")
         tty = LineDriver(project, resumes=str(other.session_id))
         async with keyboard(tty) as keys:
-            await keys.answer("is busy", "1")
+            await keys.answer("is in use", "1")
             await tty.until(lambda: tty.opened)
             await tty.until(lambda: tty.repl.is_ready)
             await keys.send("and now?")
@@ -269,7 +269,7 @@ async def test_interrupted_run_is_asked_about_on_resume(project: ScriptedProject
     project.model.will_say("Looked at it.")
     tty = LineDriver(project, resumes=name)
     async with keyboard(tty) as keys:
-        await keys.answer("The last run was cut off", "carry on and look first")
+        await keys.answer("The last run was cut off", "continue and check first")
         await tty.tells("Looked at it.")
 
     assert (project.folder / "ran.txt").read_text() == "ran\n"

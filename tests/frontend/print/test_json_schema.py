@@ -336,8 +336,8 @@ def test_invalid_schema_is_reported_before_request(
 @pytest.mark.parametrize(
     ("words", "why"),
     [
-        (("count",), "works with -p only"),
-        (("-p", "--plan", "mend it"), "exclude each other"),
+        (("count",), "only works with -p"),
+        (("-p", "--plan", "mend it"), "can't be combined"),
         (("-p", "/plan mend it"), "not with the command /plan"),
         (("-p", "/cost"), "not with the command /cost"),
     ],

@@ -101,7 +101,7 @@ def test_a56_session_in_use_is_busy_and_unchanged(product: Product) -> None:
     second = turn(product, "--input", "me too")
 
     assert second.exit_code == second.json["exit_code"] == 1
-    assert "busy" in second.stderr
+    assert "is in use" in second.stderr
     assert second.json["error"]["kind"] == "session_busy"
     assert product.journals[0].read_bytes() == before
     gate.set()
@@ -391,7 +391,7 @@ def test_a60_unusable_continuation_explains_reason(notes: Product) -> None:
     assert "not about 'call_9'" in refused(stored, "--tool-call-id", "call_9")
     file.unlink()
     gone = resume(notes, str(file), "--confirm")
-    assert (gone.exit_code, "cannot be read" in gone.stderr) == (1, True)
+    assert (gone.exit_code, "can't be read" in gone.stderr) == (1, True)
     assert notes.journals[0].read_bytes() == before
     assert commands_run(notes) == []
 
@@ -475,6 +475,6 @@ def test_resume_is_refused_while_another_process_uses_session(notes: Product) ->
     second = resume(notes, file, "--confirm")
     gate.set()
 
-    assert (second.exit_code, "busy" in second.stderr) == (1, True)
+    assert (second.exit_code, "is in use" in second.stderr) == (1, True)
     assert finish(first).stdout == "done\n"
     assert commands_run(notes) == ["ran"]

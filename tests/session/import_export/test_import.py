@@ -222,7 +222,7 @@ def test_rolled_back_codex_turns_are_not_imported(store, tmp_path):
 @pytest.mark.parametrize("text", ["", "no json\n", "[1]\n{}\n", '{"type":"user"}\n', "\0\xff\n"])
 def test_importing_file_without_session_fails(store, tmp_path, text):
     for program in ("auto", "claude", "codex"):
-        with pytest.raises(SessionError, match="holds no session"):
+        with pytest.raises(SessionError, match="contains no session"):
             import_values(store, tmp_path, text, program=program)
     assert store.list() == []
 
@@ -233,7 +233,7 @@ def test_importing_endless_file_fails_without_reading_all_of_it():
 
 
 def test_importing_missing_file_fails(tmp_path):
-    with pytest.raises(SessionError, match=r"cannot be read: No such file"):
+    with pytest.raises(SessionError, match=r"can't be read: No such file"):
         read_external(tmp_path / "absent.jsonl")
 
 
@@ -305,5 +305,5 @@ def test_imported_string_content_is_text_block_and_image_becomes_remark(store, t
 
     messages = store.read(import_values(store, tmp_path, values).session_id).messages
 
-    assert messages[0].text == "(a picture that was not imported)"
+    assert messages[0].text == "(an image that was not imported)"
     assert messages[1].content == (TextBlock("Plain."),)

@@ -103,7 +103,7 @@ def test_search_requires_all_words_in_one_text(filled):
 def test_search_treats_quotes_and_operators_as_plain_words(filled):
     for hostile in ('"', '"alpha', "alpha*", "NOT alpha", "alpha OR", "text:alpha", "(alpha"):
         if hostile == '"':
-            with pytest.raises(UsageError, match="nothing to search for"):
+            with pytest.raises(UsageError, match="search has no words"):
                 filled.search([hostile])
         else:
             filled.search([hostile])

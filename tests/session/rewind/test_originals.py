@@ -105,7 +105,7 @@ async def test_removing_ignored_file_asks_and_can_be_undone(
         assert "Permission denied" in denied
         assert files(project) == before
         [request] = project.user.asked
-        assert "no snapshot holds" in " ".join(claim.reason for claim in request.claims)
+        assert "is in no snapshot" in " ".join(claim.reason for claim in request.claims)
 
         project.user.answer = YES
         await do(conversation, project, call)
@@ -231,5 +231,5 @@ async def test_snapshots_turned_off_makes_removing_ask_but_not_editing(
         await do(conversation, project, patch("delete", "plain"))
 
     [request] = project.user.asked
-    assert "this cannot be undone" in " ".join(claim.reason for claim in request.claims)
+    assert "this can't be undone" in " ".join(claim.reason for claim in request.claims)
     assert not (project.state_dir / "copies").exists()

@@ -179,7 +179,7 @@ async def test_undo_is_refused_during_a_run(project: ScriptedProject) -> None:
         await send_prompts(project, conversation, "one")
         project.model.will_say("two", wait=gate.wait)
         run = conversation.send("more")
-        with pytest.raises(DirgeError, match="a run is going on"):
+        with pytest.raises(DirgeError, match="a run is active"):
             await conversation.timeline.undo()
         gate.set()
         await run
@@ -261,7 +261,7 @@ async def test_deferred_call_waits_again_after_undo_and_redo(project: ScriptedPr
 async def test_undo_without_stored_session_is_refused(project: ScriptedProject) -> None:
     async with project.open("none") as conversation:
         await send_prompts(project, conversation, "one")
-        with pytest.raises(DirgeError, match="has no stored session"):
+        with pytest.raises(DirgeError, match="this session isn't stored"):
             await conversation.timeline.undo()
 
 
