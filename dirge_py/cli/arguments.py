@@ -3,14 +3,14 @@
 import argparse
 import re
 from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
 from dirge_py.lib.lazy import late
 from dirge_py.lib.nearest import nearest
 from dirge_py.lib.version import __version__
 from dirge_py.types.errors import UsageError
 from dirge_py.types.modes import CLAUDE_MODES, MODES, mode_named
-from pathlib import Path
-from typing import Any, NoReturn
-
 
 _recording = late("dirge_py.providers.recording", "HttpRecording")
 SANDBOX_MODES = ("off", "preferred", "required", "bwrap")

@@ -10,14 +10,22 @@ from argparse import Namespace
 from collections.abc import Callable, Mapping
 from contextlib import chdir
 from dataclasses import fields, replace
-from dirge_py.cli.flags import build_options, first_command, first_prompt, key_from_stdin, load_settings, with_notices
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dirge_py.cli.flags import (
+    build_options,
+    first_command,
+    first_prompt,
+    key_from_stdin,
+    load_settings,
+    with_notices,
+)
 from dirge_py.config import paths
 from dirge_py.frontend.session_opener import OpenMode
 from dirge_py.lib.lazy import late
 from dirge_py.types.questions import Asker
-from functools import partial
-from pathlib import Path
-from typing import Any, TYPE_CHECKING
 
 if TYPE_CHECKING:
     from dirge_py.cli.demo.play import Demo
@@ -27,8 +35,6 @@ if TYPE_CHECKING:
     from dirge_py.permission.project_trust import TrustGate
     from dirge_py.sdk.options import BuildOptions
     from dirge_py.ui.options import UiOptions
-
-
 
 
 def tui_start(flags: Namespace) -> "UiOptions":

@@ -6,13 +6,19 @@ import os
 import shlex
 import sys
 from collections.abc import Callable, Sequence
-from dirge_py.cli.arguments import CONFIG_VERBS, SESSIONS_VERBS, build_demo_parser, parse, takes_only_flags
+
+from dirge_py.cli.arguments import (
+    CONFIG_VERBS,
+    SESSIONS_VERBS,
+    build_demo_parser,
+    parse,
+    takes_only_flags,
+)
 from dirge_py.cli.flags import check_flags, enter_folder, has_folder, print_error
 from dirge_py.cli.signal import signal, signal_fits
 from dirge_py.cli.trust import trust
 from dirge_py.lib.nearest import is_one_edit
 from dirge_py.types.errors import ConfigError, DirgeError, UsageError
-
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 _SUBCOMMANDS = (

@@ -4,6 +4,8 @@ import asyncio
 import shlex
 import sys
 from collections.abc import Sequence
+from pathlib import Path
+
 from dirge_py.cli.arguments import Parser
 from dirge_py.config.load import load
 from dirge_py.lib.text import clean
@@ -12,8 +14,6 @@ from dirge_py.processes.programs import run_in_foreground
 from dirge_py.sdk.update import Installation, find_installation, installed_version, is_newer
 from dirge_py.tools.web.package_index import newest_release
 from dirge_py.types.errors import ProcessError
-from pathlib import Path
-
 
 
 def build_update_parser() -> Parser:

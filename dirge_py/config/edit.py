@@ -2,6 +2,12 @@
 
 import os
 from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import tomlkit
+from pydantic import ValidationError
+
 from dirge_py.config.access import write_key
 from dirge_py.config.load import parse, read_text
 from dirge_py.config.paths import config_file
@@ -11,12 +17,6 @@ from dirge_py.config.sources import ProviderDraft
 from dirge_py.files.atomic import atomic_write
 from dirge_py.lib.file_lock import hold_lock
 from dirge_py.types.errors import ConfigError, FileError
-from pathlib import Path
-from pydantic import ValidationError
-from typing import Any
-
-import tomlkit
-
 
 _LOCK_S = 60.0
 _ACCESS_KEYS = ("api_key", "api_key_env", "api_key_file", "base_url", "allow_insecure", "headers")

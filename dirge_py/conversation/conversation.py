@@ -8,10 +8,22 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from secrets import token_hex
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
 from dirge_py.agent_loop.dispatch import call_outside_run
 from dirge_py.agent_loop.history import check_resumable, open_calls
 from dirge_py.agent_loop.queues import InputQueue, QueuedInput
-from dirge_py.conversation.deps import ConversationDeps, ForkOptions, Pictures, RunSettings, SessionDeps, WorkEnvironment
+from dirge_py.conversation.deps import (
+    ConversationDeps,
+    ForkOptions,
+    Pictures,
+    RunSettings,
+    SessionDeps,
+    WorkEnvironment,
+)
 from dirge_py.conversation.log import ConversationLog
 from dirge_py.conversation.queue import PendingInserts
 from dirge_py.conversation.run import Run, RunExecutor, RunRequest
@@ -22,24 +34,28 @@ from dirge_py.session.record import NO_RECORD
 from dirge_py.session.rewind import Rewinder
 from dirge_py.session.snapshots.repository import ProjectSnapshots, SnapshotRepository
 from dirge_py.types.errors import DirgeError
-from dirge_py.types.events import AgentEnd, ContextCompacted, EMBED, LoopEvent, MessageEnd, OF_TURNS, Sink, SystemNotice, UsageReported
+from dirge_py.types.events import (
+    EMBED,
+    OF_TURNS,
+    AgentEnd,
+    ContextCompacted,
+    LoopEvent,
+    MessageEnd,
+    Sink,
+    SystemNotice,
+    UsageReported,
+)
 from dirge_py.types.extensions import Extension
 from dirge_py.types.hooks import CallDecision, Context, Hooks
 from dirge_py.types.messages import Message, Origin, Usage, UserMessage, user_text
 from dirge_py.types.outcomes import Cancelled, Outcome
 from dirge_py.types.tools import LoopTool, LoopToolResult
-from functools import partial
-from pathlib import Path
-from secrets import token_hex
-from typing import Any, Protocol, TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
     from dirge_py.context.hooks import ContextHooks
     from dirge_py.context.shape import OmittedMessage
     from dirge_py.context.view import ContextReport
     from dirge_py.session.transcript import InterruptedRun
-
-
 
 
 _OWNER_EXIT_S = 3.0

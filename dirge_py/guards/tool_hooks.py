@@ -3,13 +3,20 @@
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
+
 from dirge_py.agent_loop.answer_schema import TOOL as ANSWER_TOOL
 from dirge_py.lib.text import plural
-from dirge_py.types.hooks import AfterToolCallResult, Context, Hooks, StopRun, ToolOverride, TurnInfo
+from dirge_py.types.hooks import (
+    AfterToolCallResult,
+    Context,
+    Hooks,
+    StopRun,
+    ToolOverride,
+    TurnInfo,
+)
 from dirge_py.types.messages import TextBlock
 from dirge_py.types.outcomes import Failed
-from dirge_py.types.tools import LoopToolResult, MAX_RESULT_CHARS, ToolCall
-
+from dirge_py.types.tools import MAX_RESULT_CHARS, LoopToolResult, ToolCall
 
 _WITHHELD = "The result is withheld: searching it for secrets failed ({error})."
 

@@ -4,9 +4,18 @@ import os
 from collections.abc import Sequence
 from contextlib import aclosing
 from dataclasses import replace
+from pathlib import Path
+
 from dirge_py.config.edit import has_provider, is_writable, save_provider
 from dirge_py.config.paths import config_file
-from dirge_py.config.services import SERVICES, SERVICE_OF, Service, base_url_problem, check_base_url, wire_of
+from dirge_py.config.services import (
+    SERVICE_OF,
+    SERVICES,
+    Service,
+    base_url_problem,
+    check_base_url,
+    wire_of,
+)
 from dirge_py.config.sources import LocalServer, ProviderDraft
 from dirge_py.providers.client import HttpClient
 from dirge_py.providers.discovery import find_local_servers, list_models
@@ -16,8 +25,6 @@ from dirge_py.types.abort import AbortSignal
 from dirge_py.types.errors import ConfigError
 from dirge_py.types.llm import LlmContext, StreamDone, StreamError, StreamOptions
 from dirge_py.types.messages import user_text
-from pathlib import Path
-
 
 _OWN_TYPE = "openai"
 _OWN = "Your own or your company's server"

@@ -3,10 +3,21 @@
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
+
 from dirge_py.lib.lazy import late
 from dirge_py.lib.paths import from_home
 from dirge_py.lib.text import clean, one_line
-from dirge_py.plan.approval import Accept, AutoApprove, DeferPlan, PlanAnswer, PlanApprover, Reject, ReplacePlan, Revise
+from dirge_py.plan.approval import (
+    Accept,
+    AutoApprove,
+    DeferPlan,
+    PlanAnswer,
+    PlanApprover,
+    Reject,
+    ReplacePlan,
+    Revise,
+)
 from dirge_py.plan.state import NAME, PlanStatus, load_state, notice_at_start, terms_of
 from dirge_py.sdk.outcome_text import plan_outcome_text
 from dirge_py.session.import_export.export import write_new_file
@@ -14,8 +25,6 @@ from dirge_py.slash.base import FrontEnd, ReceivesOutcome, Unsupported, command
 from dirge_py.types.errors import UsageError
 from dirge_py.types.outcomes import AwaitingConfirmation, Done
 from dirge_py.types.questions import Question, QuestionOption
-from typing import TYPE_CHECKING
-
 
 if TYPE_CHECKING:
     from dirge_py.conversation.conversation import Conversation

@@ -5,17 +5,16 @@ import pkgutil
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import ModuleType
+from typing import TYPE_CHECKING
+
 from dirge_py.lib.fuzzy import fuzzy_score
 from dirge_py.lib.nearest import nearest
 from dirge_py.types.errors import UsageError
 from dirge_py.types.extensions import Command
-from types import ModuleType
-from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from dirge_py.conversation.conversation import Conversation
-
-
 
 
 _LEAST_FUZZY = 2

@@ -4,6 +4,9 @@ import asyncio
 import re
 import shlex
 from collections.abc import Sequence
+from pathlib import Path
+from typing import cast
+
 from dirge_py.config.paths import state_dir
 from dirge_py.conversation.conversation import Conversation
 from dirge_py.lib.paths import from_home, shorten_home
@@ -11,16 +14,19 @@ from dirge_py.lib.text import clean, one_line, plural, visible
 from dirge_py.lib.text_width import align_columns, cell_width, cut
 from dirge_py.session.history import shorten_title, title_of
 from dirge_py.session.ids import project_id, project_root
-from dirge_py.session.import_export.export import ExportFormat, ExportedSession, export_file_name, render_export, write_new_file
+from dirge_py.session.import_export.export import (
+    ExportedSession,
+    ExportFormat,
+    export_file_name,
+    render_export,
+    write_new_file,
+)
 from dirge_py.session.index.session_index import SessionIndex
 from dirge_py.session.store import DAMAGED, SessionSummary, Store, Trash
 from dirge_py.slash.base import Choice, FrontEnd, ask_option, command
 from dirge_py.slash.rewind import relative_time
 from dirge_py.types.errors import SessionElsewhere, UsageError
 from dirge_py.types.messages import UserMessage
-from pathlib import Path
-from typing import cast
-
 
 _MOST_SHOWN = 50
 _MOST_LISTED = 20

@@ -10,27 +10,41 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from copy import deepcopy
 from dataclasses import replace
+from functools import cached_property, lru_cache, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from pydantic import BaseModel, ValidationError
+
 from dirge_py.agent_loop.interceptors import intercepted
 from dirge_py.agent_loop.tool_calls import refuse_constant
 from dirge_py.lib.identity_cache import IdentityCache
 from dirge_py.lib.nearest import nearest
-from dirge_py.lib.schemas import Path as SchemaPath, Schema, child, parts, properties_of, types_at
+from dirge_py.lib.schemas import Path as SchemaPath
+from dirge_py.lib.schemas import Schema, child, parts, properties_of, types_at
 from dirge_py.tools.base import Tool, ToolContext, ToolServices
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.errors import DirgeError, ModelRetry, ToolFailed, UsageError
 from dirge_py.types.messages import TextBlock
-from dirge_py.types.tools import ArgumentProblem, Claim, InvalidArguments, LoopTool, LoopToolResult, OnUpdate, Preview, Proceed, ToolCall, ToolExecutionMode, exception_names, structured_result, text_result
-from functools import cached_property, lru_cache, partial
-from pathlib import Path
-from pydantic import BaseModel, ValidationError
-from typing import Any, Literal, TYPE_CHECKING
+from dirge_py.types.tools import (
+    ArgumentProblem,
+    Claim,
+    InvalidArguments,
+    LoopTool,
+    LoopToolResult,
+    OnUpdate,
+    Preview,
+    Proceed,
+    ToolCall,
+    ToolExecutionMode,
+    exception_names,
+    structured_result,
+    text_result,
+)
 
 if TYPE_CHECKING:
     from jsonschema import ValidationError as SchemaViolation
     from jsonschema.protocols import Validator
-
-
-
 
 
 _MOST_PARSED = 64

@@ -2,17 +2,16 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
 from dirge_py.frontend.session_opener import OpenFirst, OpenOther
 from dirge_py.ui.theme.styles import AUTO_THEME
-from pathlib import Path
-from typing import Literal, TYPE_CHECKING
 
 if TYPE_CHECKING:
     from dirge_py.config.schema import Config
     from dirge_py.permission.project_trust import TrustGate
     from dirge_py.providers.setup import ProviderSetup
-
-
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,6 +2,13 @@
 
 import asyncio
 from collections.abc import Callable
+from typing import TYPE_CHECKING, ClassVar
+
+from textual import events
+from textual.geometry import Size
+from textual.timer import Timer
+from textual.widgets import Static
+
 from dirge_py.frontend.controller import ChatController
 from dirge_py.frontend.event_text import format_shell_message
 from dirge_py.lib.lazy import late
@@ -15,13 +22,6 @@ from dirge_py.ui.panels.dialog import fit_hints, hint_line
 from dirge_py.ui.prompt.composer import Composer
 from dirge_py.ui.theme.styles import Styles
 from dirge_py.ui.transcript.lines import Line, LinesWidget, clip
-from textual import events
-from textual.geometry import Size
-from textual.timer import Timer
-from textual.widgets import Static
-from typing import ClassVar, TYPE_CHECKING
-
-
 
 if TYPE_CHECKING:
     from dirge_py.conversation.conversation import Conversation

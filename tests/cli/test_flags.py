@@ -2,13 +2,13 @@
 
 import re
 from argparse import SUPPRESS
+
+import pytest
+
 from dirge_py import __version__
 from dirge_py.cli.arguments import build_parser
 from tests.support.fake_service import ModelReply
 from tests.support.product import Product
-
-import pytest
-
 
 BUILT = set(
     """

@@ -1,10 +1,10 @@
 import tomllib
+from pathlib import Path
+
 from dirge_py.config.load import load
 from dirge_py.config.problems import ANY, known_keys
 from dirge_py.config.schema import Config
 from dirge_py.config.sources import Overrides
-from pathlib import Path
-
 
 EXAMPLE = Path(__file__).parents[2] / "config.example.toml"
 

@@ -6,6 +6,11 @@ import os
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+
 from dirge_py import Agent, Hints, ToolFailed, tool
 from dirge_py.conversation.deps import ForkOptions
 from dirge_py.extensions.guardrails.checks import Pass, Trip, Verdict
@@ -19,14 +24,9 @@ from dirge_py.types.hooks import AfterToolCallResult, Hooks, TurnInfo
 from dirge_py.types.messages import ToolResultMessage
 from dirge_py.types.questions import PermissionRequest
 from dirge_py.types.tools import Claim, LoopToolResult, Proceed, ToolCall, text_result
-from pathlib import Path
 from tests.support import agent_tools
 from tests.support.agent_tools import TOOLS, tool_log
 from tests.support.project import ScriptedProject
-from typing import Any, Literal
-
-import pytest
-
 
 
 @pytest.fixture(autouse=True)

@@ -5,6 +5,10 @@ import json
 import sys
 import threading
 from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
 from dirge_py.cli.main import run
 from dirge_py.cli.update import install
 from dirge_py.config.load import load
@@ -12,11 +16,7 @@ from dirge_py.config.schema import Config
 from dirge_py.sdk.update import Installation, find_installation, is_newer, update_notices
 from dirge_py.tools.web.package_index import newest_release
 from dirge_py.types.errors import DirgeError, ProcessError
-from pathlib import Path
 from tests.support.web_site import serving
-
-import pytest
-
 
 PIPX = Installation(kind="pipx", command=("pipx", "upgrade", "dirge-py"))
 

@@ -3,20 +3,20 @@
 import json
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+from typing import Any, Protocol
+
+import pytest
+
 from dirge_py.config.load import load
 from dirge_py.conversation.conversation import Conversation
 from dirge_py.sdk.build import build
 from dirge_py.sdk.options import BuildOptions, SessionChoice
 from dirge_py.testing import ScriptedModel
 from dirge_py.types.errors import ConfigError, NoProvider, ProviderError
-from pathlib import Path
 from tests.support.fake_service import FakeService, RawReply
 from tests.support.project import NO_SNAPSHOTS, ScriptedUser
 from tests.support.typed_commands import run_command
-from typing import Any, Protocol
-
-import pytest
-
 
 CONFIG = """
 provider = "work"

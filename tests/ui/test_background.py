@@ -1,7 +1,17 @@
 """Long-running commands: progress, and moving them to the background."""
 
 from collections.abc import Mapping
-from dirge_py.types.events import AgentStart, PermissionAnswered, PermissionAsked, ToolExecutionStart, ToolExecutionUpdate
+from typing import Any
+
+import pytest
+
+from dirge_py.types.events import (
+    AgentStart,
+    PermissionAnswered,
+    PermissionAsked,
+    ToolExecutionStart,
+    ToolExecutionUpdate,
+)
 from dirge_py.types.tools import text_result
 from dirge_py.ui.status import StatusModel, status_line
 from dirge_py.ui.theme.styles import load_theme, styles_for
@@ -10,10 +20,6 @@ from dirge_py.ui.transcript.tool_block import progress_bar
 from tests.support.app_driver import WAITING_COMMAND, running_app
 from tests.support.project import ScriptedProject
 from tests.ui.test_transcript import Page
-from typing import Any
-
-import pytest
-
 
 STYLES = styles_for(load_theme("dark"))
 CALL: Mapping[str, Any] = {"tool_call_id": "c", "tool_name": "bash"}

@@ -4,6 +4,15 @@ import asyncio
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.cells import cell_len
+from textual.pilot import Pilot
+
 from dirge_py.processes.programs import start_detached
 from dirge_py.processes.runner import ShellState
 from dirge_py.providers.scripted import Reply
@@ -16,20 +25,12 @@ from dirge_py.ui.git_status import GitStatus, parse_git_status, read_git_status
 from dirge_py.ui.options import UiSettings
 from dirge_py.ui.panels.side_panels import left_lines, right_lines, todo_lines
 from dirge_py.ui.programs import ScreenPrograms
-from dirge_py.ui.status import ChangedFile, ContextGauge, MOST_FILES, RunActivity, changed_files
-from dirge_py.ui.terminal.editor import EditorFollower, MOST_AT_ONCE, editor_command
+from dirge_py.ui.status import MOST_FILES, ChangedFile, ContextGauge, RunActivity, changed_files
+from dirge_py.ui.terminal.editor import MOST_AT_ONCE, EditorFollower, editor_command
 from dirge_py.ui.theme.styles import load_theme, styles_for
 from dirge_py.ui.transcript.lines import Line
-from hypothesis import given, strategies as st
-from pathlib import Path
-from rich.cells import cell_len
 from tests.support.app_driver import WAITING_COMMAND, running_app
 from tests.support.project import ScriptedProject
-from textual.pilot import Pilot
-from typing import Any
-
-import pytest
-
 
 STYLES = styles_for(load_theme("phosphor"))
 TODOS = [("done" if n < 3 else "pending", f"step {n}") for n in range(9)]

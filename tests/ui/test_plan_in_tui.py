@@ -3,6 +3,8 @@
 import json
 
 import pytest
+from textual.events import AppBlur
+
 from dirge_py.providers.scripted import Reply
 from dirge_py.types.events import PhaseName, PlanPhase
 from dirge_py.ui.status import plan_words
@@ -11,8 +13,6 @@ from tests.support.exclusive_owner import ScriptedOwner
 from tests.support.project import ScriptedProject
 from tests.ui.test_plan_blocks import EXPLORED, EXPLORING, ended, started
 from tests.ui.test_status import Called
-from textual.events import AppBlur
-
 
 PLAN = "\n".join(
     [

@@ -2,14 +2,14 @@
 
 import asyncio
 from collections.abc import Sequence
+
+import pytest
+
 from dirge_py.permission.rules import Mode
 from dirge_py.types.questions import Question, QuestionAnswer, QuestionOption, SupportsForms
 from tests.support.app_driver import AppDriver, running_app
 from tests.support.project import ScriptedProject
 from tests.ui.test_permission import request
-
-import pytest
-
 
 BASE = Question(
     question="Which database?",

@@ -3,11 +3,11 @@
 import shutil
 from contextlib import chdir
 from pathlib import Path
-from tests.support.app_driver import AppDriver, running_app
-from tests.support.project import ScriptedProject
 
 import pytest
 
+from tests.support.app_driver import AppDriver, running_app
+from tests.support.project import ScriptedProject
 
 
 @pytest.fixture

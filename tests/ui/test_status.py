@@ -4,6 +4,15 @@ import asyncio
 import os
 import select
 import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from rich.cells import cell_len
+from textual.events import AppBlur, AppFocus
+
 from dirge_py.context.compaction import level_of
 from dirge_py.providers.scripted import Reply
 from dirge_py.types.events import CompactionStarted, ContextCompacted, RetryNotice
@@ -11,21 +20,19 @@ from dirge_py.types.messages import Usage
 from dirge_py.ui.app import SPIN_S
 from dirge_py.ui.options import UiSettings
 from dirge_py.ui.programs import ScreenPrograms
-from dirge_py.ui.status import ContextGauge, FACES, SpendingStatus, StatusModel, face, status_line
-from dirge_py.ui.terminal.notifications import Notifier, TerminalStatus, notification, passed_through, shows_progress
+from dirge_py.ui.status import FACES, ContextGauge, SpendingStatus, StatusModel, face, status_line
+from dirge_py.ui.terminal.notifications import (
+    Notifier,
+    TerminalStatus,
+    notification,
+    passed_through,
+    shows_progress,
+)
 from dirge_py.ui.theme.styles import load_theme, styles_for
 from dirge_py.ui.transcript.blocks import RetryBlock
-from hypothesis import example, given, strategies as st
-from pathlib import Path
-from rich.cells import cell_len
-from tests.support.app_driver import AppDriver, WAITING_COMMAND, running_app
+from tests.support.app_driver import WAITING_COMMAND, AppDriver, running_app
 from tests.support.project import ScriptedProject
 from tests.support.terminal import Terminal, until
-from textual.events import AppBlur, AppFocus
-from typing import Any
-
-import pytest
-
 
 STYLES = styles_for(load_theme("phosphor"))
 

@@ -1,15 +1,22 @@
 """Themes: all legible, user files, live changes."""
 
-from dirge_py.types.errors import ConfigError
-from dirge_py.types.extensions import Theme
-from dirge_py.ui.terminal.input import TerminalBackground, TerminalInput
-from dirge_py.ui.theme.styles import complete_colors, load_theme, read_theme, roles, theme_names, theme_or_default
 from pathlib import Path
-from tests.support.app_driver import running_app
-from tests.support.project import ScriptedProject
 
 import pytest
 
+from dirge_py.types.errors import ConfigError
+from dirge_py.types.extensions import Theme
+from dirge_py.ui.terminal.input import TerminalBackground, TerminalInput
+from dirge_py.ui.theme.styles import (
+    complete_colors,
+    load_theme,
+    read_theme,
+    roles,
+    theme_names,
+    theme_or_default,
+)
+from tests.support.app_driver import running_app
+from tests.support.project import ScriptedProject
 
 GROUNDS = ("background", "surface", "border", "selection", "added_ground", "removed_ground")
 ON = {"added": ("added_ground",), "removed": ("removed_ground",)}

@@ -7,13 +7,22 @@ import time
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
 from dirge_py import slash
 from dirge_py.conversation.conversation import Conversation
 from dirge_py.frontend.controller import ChatController, typed_text
 from dirge_py.frontend.line.asker import GUARD_S, LineAsker, LineSource
 from dirge_py.frontend.line.renderer import LineRenderer
 from dirge_py.frontend.line.streams import LineWriter, PlainLines
-from dirge_py.frontend.session_opener import OpenFirst, OpenMode, OpenOther, SessionOpener, notice_sink
+from dirge_py.frontend.session_opener import (
+    OpenFirst,
+    OpenMode,
+    OpenOther,
+    SessionOpener,
+    notice_sink,
+)
 from dirge_py.lib.lazy import late
 from dirge_py.lib.version import __version__
 from dirge_py.slash.base import Choice, FrontEnd, Tone, command
@@ -23,9 +32,6 @@ from dirge_py.types.errors import UsageError
 from dirge_py.types.events import AgentEnd, LoopEvent
 from dirge_py.types.outcomes import Done
 from dirge_py.types.questions import Question, QuestionAnswer
-from pathlib import Path
-from typing import Any, TYPE_CHECKING
-
 
 if TYPE_CHECKING:
     from dirge_py.config.schema import Config

@@ -4,13 +4,8 @@ import asyncio
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dirge_py.lib.fuzzy import fuzzy_score
-from dirge_py.lib.text import clean
-from dirge_py.slash.base import Choice, PickerAction
-from dirge_py.ui.keymap import Keymap
-from dirge_py.ui.panels.dialog import FASTEST, KeyHint, ScrollingLines, fit_hints, hint_line
-from dirge_py.ui.theme.styles import Styles
-from dirge_py.ui.transcript.lines import HINT_JOINT, Line, LinesWidget, clip, clip_words, selected_row, strip
+from typing import ClassVar
+
 from rich.cells import cell_len
 from rich.style import Style
 from textual import events
@@ -19,9 +14,22 @@ from textual.containers import Vertical
 from textual.geometry import Size
 from textual.strip import Strip
 from textual.widgets import Input
-from typing import ClassVar
 
-
+from dirge_py.lib.fuzzy import fuzzy_score
+from dirge_py.lib.text import clean
+from dirge_py.slash.base import Choice, PickerAction
+from dirge_py.ui.keymap import Keymap
+from dirge_py.ui.panels.dialog import FASTEST, KeyHint, ScrollingLines, fit_hints, hint_line
+from dirge_py.ui.theme.styles import Styles
+from dirge_py.ui.transcript.lines import (
+    HINT_JOINT,
+    Line,
+    LinesWidget,
+    clip,
+    clip_words,
+    selected_row,
+    strip,
+)
 
 _MOST_ROWS = 10
 _SMALL_SCREEN = 8

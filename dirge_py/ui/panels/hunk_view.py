@@ -2,6 +2,12 @@
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.containers import Vertical
+from textual.strip import Strip
+
 from dirge_py.lib.hunks import Change, diff_hunks
 from dirge_py.lib.text import visible, visible_code, visible_name
 from dirge_py.types.errors import DirgeError
@@ -11,12 +17,6 @@ from dirge_py.ui.panels.dialog import KeyHint, Role, ScrollingLines, paint_key_h
 from dirge_py.ui.theme.styles import Styles
 from dirge_py.ui.transcript.diff import DiffRow, RowKind, is_split, paint_rows
 from dirge_py.ui.transcript.lines import Line, selected_row, wrap
-from textual.app import ComposeResult
-from textual.containers import Vertical
-from textual.strip import Strip
-from typing import ClassVar
-
-
 
 
 class FileSelection:

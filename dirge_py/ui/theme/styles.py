@@ -4,17 +4,17 @@ import re
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from rich.color import Color
+from rich.style import Style
+
 from dirge_py.config import paths
 from dirge_py.lib.nearest import nearest
 from dirge_py.types.errors import ConfigError
 from dirge_py.types.extensions import Theme
-from functools import cache
-from pathlib import Path
-from rich.color import Color
-from rich.style import Style
-from typing import Any
-
-
 
 AUTO_THEME = "auto"
 """The name that follows the terminal: the dark theme, or the light one on a light background."""
