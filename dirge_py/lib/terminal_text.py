@@ -72,7 +72,9 @@ class _Page:
                 if move == "J":
                     del self.lines[self._row + 1 :]
             case "K" if number == 1:
-                line[: self._column] = " " * min(len(line), self._column)
+                # The character at the cursor is erased, too.
+                count = min(len(line), self._column + 1)
+                line[:count] = " " * count
             case "K":
                 line.clear()
             case "A" | "F":
