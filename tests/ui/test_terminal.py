@@ -4,11 +4,11 @@ import re
 import signal
 import termios
 from pathlib import Path
+from tests.support.fake_service import FakeService, ModelReply
+from tests.support.terminal import Terminal, is_alive, until
 
 import pytest
 
-from tests.support.fake_service import FakeService, ModelReply
-from tests.support.terminal import Terminal, is_alive, until
 
 ENDS_WITHIN_S = 2.0
 
@@ -102,6 +102,46 @@ def test_terminal_is_restored_after_crash_while_drawing(tmp_path: Path):
     assert termios.tcgetattr(terminal.master) == terminal.before
     assert terminal.finish() == 1
     assert left_on(terminal.output) == []
+
+
+CRASHING_AT_WORK = CRASHING.replace(
+    "if status is not None", "if status and status.state == 'working'"
+)
+TITLE_AND_PROGRESS = re.compile(rb"\x1b\](?:2;|9;4;\d)|\x1b\[2[23];2t")
+
+
+@pytest.mark.parametrize("end", ["signal", "exception", "suspension"])
+def test_title_and_progress_are_reset_when_work_ends_early(tmp_path: Path, end: str):
+    with FakeService([ModelReply(text="word " * 5000, delta_chars=5, gap_s=0.01)]) as service:
+        crashing = CRASHING_AT_WORK.replace("main.run([])", "main.run(['go'])")
+        terminal = Terminal(
+            ["-c", crashing] if end == "exception" else ["-m", "dirge_py", "go"],
+            cwd=tmp_path,
+            # A process that leads its session can be stopped.
+            owns_it=True,
+            is_fresh=True,
+            OPENAI_BASE_URL=service.openai_url,
+            KONSOLE_VERSION="220000",
+        )
+        terminal.read_until("\x1b[22;2t")
+        if end != "exception":
+            terminal.read_until("\x1b]9;4;3")
+        if end == "signal":
+            terminal.child.send_signal(signal.SIGTERM)
+        elif end == "suspension":
+            terminal.press("\x1a")
+            terminal.read_until("\x1b]9;4;0")
+            terminal.read_until("\x1b[23;2t")
+            terminal.child.send_signal(signal.SIGCONT)
+            terminal.output = b""
+            terminal.read_until("\x1b]9;4;3")
+            terminal.child.send_signal(signal.SIGTERM)
+        terminal.finish()
+    assert TITLE_AND_PROGRESS.findall(terminal.output)[-3:] == [
+        b"\x1b]2;",
+        b"\x1b[23;2t",
+        b"\x1b]9;4;0",
+    ]
 
 
 def test_program_starts_normally_after_kill(tmp_path: Path):
