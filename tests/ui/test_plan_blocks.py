@@ -257,3 +257,32 @@ def test_folded_blocks_of_fork_are_not_painted() -> None:
         block.paint = None  # type: ignore[method-assign, assignment]  # Must not be called.
     assert rendered.draw(*forked(*says("y"))).endswith("▸ 1001 calls · writing")
     assert rendered.page.height == 2
+
+
+def test_reads_of_a_phase_are_grouped_within_it() -> None:
+    read = {"tool_name": "read"}
+    calls = [
+        event
+        for n in ("1", "2")
+        for event in (
+            ToolExecutionStart(tool_call_id=n, args={"path": f"{n}.py"}, **read),
+            ToolExecutionEnd(tool_call_id=n, result=text_result("a\nb"), is_error=False, **read),
+        )
+    ]
+    rendered = RenderedEvents(started(), *forked(*calls))
+    assert rendered.page.height == 2, "the phase is closed"
+
+    phase, group, *reads = rendered.page.blocks
+    phase.is_open = True
+    rendered.page.refold(phase)
+    assert rendered.seen.splitlines()[2:] == ["", "│ ✓ Read 2 files  1.py, 2.py"]
+
+    group.is_open = True
+    rendered.page.refold(group)
+    assert rendered.seen.splitlines()[-2:] == [
+        "│ │ ✓ read 1.py  2 lines",
+        "│ │ ✓ read 2.py  2 lines",
+    ]
+    phase.is_open = False
+    rendered.page.refold(phase)
+    assert [rendered.page.is_hidden(block) for block in reads] == [True, True]

@@ -14,7 +14,7 @@ from textual.strip import Strip
 
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.ui.theme.styles import Styles
-from dirge_py.ui.transcript.blocks import TranscriptBlock
+from dirge_py.ui.transcript.blocks import TranscriptBlock, groups_of
 from dirge_py.ui.transcript.lines import LogicalText, Span, behind, pad
 
 NEVER = -1
@@ -251,12 +251,12 @@ class TranscriptLayout:
 
     def is_hidden(self, block: TranscriptBlock) -> bool:
         """Whether the block belongs to a closed one."""
-        return block.group is not None and not self.is_open(block.group)
+        return any(not self.is_open(group) for group in groups_of(block))
 
     def refold(self, block: TranscriptBlock) -> None:
         """Update the heights of a block that was opened or closed, and of its group."""
         for row in self.rows:
-            if row.block is block or row.block.group is block:
+            if row.block is block or block in groups_of(row.block):
                 self.touch(row.block)
 
     def settle(self, top: int, height: int, anchor: int | None = None) -> int:
@@ -366,7 +366,7 @@ class TranscriptLayout:
     def _paint(self, block: TranscriptBlock, form: Form) -> Sequence[Strip]:
         if form == "hidden":
             return ()
-        mark: Span = (_SET_IN if block.group is not None else "", self._styles.dim)
+        mark: Span = (_SET_IN * len(groups_of(block)), self._styles.markdown.line)
         width = max(1, self._width_of(block) - len(mark[0]))
         painted = block.paint(width, self._styles, expanded=form == "open")
         return [behind(mark, line) for line in painted] if mark[0] else painted

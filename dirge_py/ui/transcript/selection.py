@@ -8,7 +8,7 @@ from textual.timer import Timer
 
 from dirge_py.ui.theme.styles import Styles
 from dirge_py.ui.transcript import positions
-from dirge_py.ui.transcript.blocks import TranscriptBlock
+from dirge_py.ui.transcript.blocks import TranscriptBlock, groups_of
 from dirge_py.ui.transcript.layout import BlockRow, LinePosition, TranscriptLayout
 from dirge_py.ui.transcript.positions import TextPosition
 
@@ -106,11 +106,10 @@ class TranscriptView(ScrollView, can_focus=True):
         return True
 
     def open_block(self, row: BlockRow) -> list[BlockRow]:
-        """Open a block and its group; return the rows that were closed before."""
+        """Open a block and its groups; return the rows that were closed before."""
         layout, block = self.layout_of_blocks, row.block
-        opened = []
-        if block.group is not None and layout.is_hidden(block):
-            opened.append(layout.rows.of(block.group))
+        groups = reversed(groups_of(block))
+        opened = [layout.rows.of(group) for group in groups if not layout.is_open(group)]
         if block.can_expand and not layout.is_open(block):
             opened.append(row)
         for closed in opened:

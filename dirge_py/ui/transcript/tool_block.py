@@ -5,28 +5,20 @@ import math
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
-from os import SEEK_END
-from pathlib import Path
-from typing import Any, Literal
-
-from rich.style import Style
-from textual.strip import Strip
-
 from dirge_py.lib.text import clean, plural
 from dirge_py.types.tools import LoopToolResult, is_internal
 from dirge_py.ui.theme.styles import Styles
 from dirge_py.ui.transcript import diff
-from dirge_py.ui.transcript.blocks import (
-    LINES_COLLAPSED,
-    LONGEST_OUTPUT,
-    BlockPage,
-    TranscriptBlock,
-    main_argument,
-    paint_hidden,
-    todo_items,
-)
+from dirge_py.ui.transcript.blocks import BlockPage, LINES_COLLAPSED, LONGEST_OUTPUT, TranscriptBlock, main_argument, paint_hidden, todo_items
 from dirge_py.ui.transcript.diff import DiffLayout, DiffRow
 from dirge_py.ui.transcript.lines import Span, clip, fold, wrap
+from os import SEEK_END
+from pathlib import Path
+from rich.style import Style
+from textual.strip import Strip
+from typing import Any, Literal
+
+
 
 EndState = Literal["ok", "failed", "again", "denied", "withheld", "aborted", "repeated", "unrun"]
 CallState = Literal["running", "asking", "waiting"] | EndState
@@ -462,8 +454,9 @@ class LookupPage:
         """By the id of a call that has not ended: the calls in a row with it."""
 
     def add(self, block: TranscriptBlock) -> None:
+        is_own = block.group is None  # Blocks of a fork have a page of their own.
         self._page.add(block)
-        if isinstance(block, ToolBlock) and block.lookup and block.group is None:
+        if isinstance(block, ToolBlock) and block.lookup and is_own:
             self._row.append(block)
             self._rows[block.call_id] = self._row
         elif block.gap:
@@ -484,13 +477,13 @@ class LookupPage:
         ended = [call for call in row if call.is_quiet]
         if len(ended) < 2 or not block.is_quiet:
             return
-        group = next((call.group for call in ended if call.group is not None), None)
+        groups = (call.group for call in ended)
+        group = next((each for each in groups if isinstance(each, LookupGroupBlock)), None)
         if group is None:
             group = LookupGroupBlock()
             self._page.insert(row[0], group)
-        assert isinstance(group, LookupGroupBlock)
         for call in ended:
-            if call.group is None:
+            if call.group is not group:
                 group.add(call)
                 self._page.touch(call)
         self._page.touch(group)
