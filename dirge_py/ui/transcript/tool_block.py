@@ -11,7 +11,7 @@ from dirge_py.ui.theme.styles import Styles
 from dirge_py.ui.transcript import diff
 from dirge_py.ui.transcript.blocks import BlockPage, LINES_COLLAPSED, LONGEST_OUTPUT, TranscriptBlock, main_argument, paint_hidden, todo_items
 from dirge_py.ui.transcript.diff import DiffLayout, DiffRow
-from dirge_py.ui.transcript.lines import Span, clip, fold, wrap
+from dirge_py.ui.transcript.lines import Span, clip, clip_words, fold, wrap
 from os import SEEK_END
 from pathlib import Path
 from rich.style import Style
@@ -439,7 +439,7 @@ class LookupGroupBlock(TranscriptBlock):
         left = width - len(words) - 4
         if left > _LEAST_NAMES and not expanded:
             names = ", ".join(dict.fromkeys(call.subject for call in self._calls))
-            line.append((f"  {clip(names, left)}", styles.dim))
+            line.append((f"  {clip_words(names, left)}", styles.dim))
         return wrap(line, width)
 
 
