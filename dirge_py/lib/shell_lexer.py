@@ -13,9 +13,9 @@ import re
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from dirge_py.lib.lean_dataclass import dataclass
 from typing import Literal
 
-from dirge_py.lib.lean_dataclass import dataclass
 
 MAX_BYTES = 16 * 1024
 MAX_PARTS = 64
@@ -33,6 +33,8 @@ class Word:
     """Whether the shell may expand it to file names."""
     is_single: bool = False
     """Whether it is one argument even then: the value of a loop's variable."""
+    is_no_option: bool = False
+    """Whether none of these file names begins with a sign such as `-`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

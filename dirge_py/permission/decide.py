@@ -6,17 +6,18 @@ similar commands (`prefix_rules`) or a folder.
 """
 
 import os.path
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Literal, TypeAlias, cast
-
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.paths import is_below, is_below_any
 from dirge_py.permission.decision import Decision, Policy, TraceLine, strictest
 from dirge_py.permission.facts import CallFacts, CommandFact, Fact, NameFact, PathFact
 from dirge_py.permission.patterns import quoted_command, quoted_path
-from dirge_py.permission.prefix_rules import offer_prefixes
-from dirge_py.permission.rules import Effect, Mode, PolicySet, Rule, forbids, may_forbid, permits
+from dirge_py.permission.prefix_rules import PrefixOffer, offer_prefixes
+from dirge_py.permission.rules import Effect, Mode, PolicySet, Rule, forbids, may_forbid, parse_rule, permits
 from dirge_py.types.questions import AskedClaim
+from typing import Literal, TypeAlias, cast
+
 
 TableRow = Literal[
     "read", "read outside", "edit", "edit guarded", "look", "run", "sandboxed build", "reach out",
@@ -143,12 +144,26 @@ def _votes(fact: Fact, policy: PolicySet) -> Iterator[tuple[Policy, Effect | Non
         yield name, *_when(effect, _rule_text(hit, f"{effect}s it") if hit else "")
     row = _table_row(fact, is_sandboxed=policy.is_sandboxed)
     effect, usual = _EFFECTS[row, policy.mode], _EFFECTS[row, "standard"]
-    reason = _default_reason(row, fact)
+    reason = _default_reason(row, fact) + _uncovered(fact, policy)
     speaker = "builtin" if effect == "allow" else "default"
     if effect != usual:
         speaker, reason = "mode", f"{policy.mode} mode: {reason}"
     speakers: tuple[Policy, ...] = ("builtin", "mode", "default")
     yield from ((name, *_when(effect, reason if name == speaker else "")) for name in speakers)
+
+
+def _uncovered(fact: Fact, policy: PolicySet) -> str:
+    """Return which rule would allow a command, and which of its words the rule doesn't cover."""
+    if not isinstance(fact, CommandFact) or not fact.limits.spelled:
+        return ""
+    others = replace(fact, limits=replace(fact.limits, spelled=()))
+    rules = (*policy.grants, *(rule for rule in policy.rules if rule.effect == "allow"))
+    rule = next((one for one in rules if permits(one, others, policy.anchors)), None)
+    return f"; the rule `{rule}` doesn't cover {_named(fact)}" if rule else ""
+
+
+def _named(fact: CommandFact) -> str:
+    return f"`{fact.words[fact.limits.spelled[0][0]].text}`, a secret or outside the workspace"
 
 
 def _claim_decision(fact: Fact, votes: Sequence[TraceLine], policy: PolicySet) -> AskedClaim:
@@ -215,10 +230,7 @@ def _protected(fact: Fact, policy: PolicySet) -> tuple[Effect | None, str]:
 
 
 def _granted(fact: Fact, policy: PolicySet) -> tuple[Effect | None, str]:
-    # A grant is for a command in the start folder; elsewhere the same words run other files.
-    is_moved = isinstance(fact, CommandFact) and fact.is_moved
-    matching = (one for one in policy.grants if permits(one, fact, policy.anchors))
-    grant = None if is_moved else next(matching, None)
+    grant = next((one for one in policy.grants if permits(one, fact, policy.anchors)), None)
     return _when("allow", f"granted in this session: `{grant}`" if grant else "")
 
 
@@ -286,12 +298,7 @@ def _rules_for(fact: Fact, policy: PolicySet) -> tuple[str, Sequence[str], str]:
     """Return the exact rule, the wider ones, and why one is missing, if one is."""
     exact = exact_rule(fact)
     if isinstance(fact, CommandFact):
-        offer = offer_prefixes(fact.words)
-        wider = [f"execute:{pattern}" for pattern in offer.patterns]
-        pattern = next((word.text for word in fact.words if word.has_glob), "")
-        if not pattern:
-            return exact, wider, offer.missing
-        return "", wider, "" if wider else f"`{pattern}` can match other files each time"
+        return _rules_for_command(fact, policy)
     if not isinstance(fact, PathFact):
         return exact, (), ""
     place = fact.place
@@ -302,6 +309,24 @@ def _rules_for(fact: Fact, policy: PolicySet) -> tuple[str, Sequence[str], str]:
         return exact, (), f"{folder or '/'} contains too much for one rule"
     below = f"{fact.op}:{quoted_path(folder)}/**"
     return (below, (), "") if is_folder else (exact, (below,), "")
+
+
+def _rules_for_command(fact: CommandFact, policy: PolicySet) -> tuple[str, Sequence[str], str]:
+    def covering(texts: Iterable[str]) -> list[str]:
+        rules = (parse_rule(text, "allow") for text in texts)
+        return [str(rule) for rule in rules if permits(rule, fact, policy.anchors)]
+
+    offer = offer_prefixes(fact.words)
+    if fact.limits.spelled:
+        offer = PrefixOffer(missing=f"it names {_named(fact)}")
+    wider = covering(f"execute:{pattern}" for pattern in offer.patterns)
+    missing = "" if wider else offer.missing
+    if pattern := next((word.text for word in fact.words if word.has_glob), ""):
+        return "", wider, "" if wider else f"`{pattern}` can match other files each time"
+    exact = next(iter(covering([exact_rule(fact)])), "")
+    if not exact:
+        missing = "it runs a file of another folder than the one dirge started in"
+    return exact, wider, missing
 
 
 _TOO_WIDE = ("/proc", "/dev", "/sys", "/run")

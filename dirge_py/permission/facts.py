@@ -90,6 +90,17 @@ class UnresolvedParts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RuleLimits:
+    """What the allow rules for one command may not cover."""
+
+    is_moved: bool = False
+    """Whether it runs in another folder than the start of the command line."""
+    spelled: tuple[tuple[int, str], ...] = ()
+    """The words that a rule has to spell, with how its word has to begin: they name a secret or
+    something outside of the workspace."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CommandFact:
     """Running one command."""
 
@@ -110,8 +121,8 @@ class CommandFact:
     """A word that would mean everything if a variable in it were empty."""
     is_build: bool = False
     """Whether it is a build or a test run."""
-    is_moved: bool = False
-    """Whether it runs in another folder than the start of the command line."""
+    limits: RuleLimits = RuleLimits()
+    """What allow rules may not cover."""
     once_only: str = "dirge can't analyze it"
     """Why no rule may allow it again, or ""."""
     changes_git: bool = False

@@ -9,9 +9,6 @@ import os
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cache, partial
-from typing import Literal, TypeAlias
-
 from dirge_py.git.repository import work_tree_of
 from dirge_py.lib.paths import is_below
 from dirge_py.lib.shell_lexer import Joint, Part, Word, word_set
@@ -22,13 +19,12 @@ from dirge_py.permission.launchers import PUTS_INTO
 from dirge_py.permission.path_resolver import PathResolver
 from dirge_py.permission.patterns import GLOB, GlobExpander, program_of
 from dirge_py.permission.program_options import paths_behind_colons
-from dirge_py.permission.recursive_reads import (
-    RecursiveRead,
-    kept_beneath,
-    possible_recursive_read,
-)
+from dirge_py.permission.recursive_reads import RecursiveRead, kept_beneath, possible_recursive_read
 from dirge_py.permission.rules import PolicySet
 from dirge_py.processes.programs import program_problem, remembered_closed_folders
+from functools import cache, partial
+from typing import Literal, TypeAlias
+
 
 _MAX_MENTIONS = 512
 _MAX_FOLDERS = 16
@@ -100,6 +96,29 @@ def mentioned_paths(
             paths.update(dict.fromkeys(expanded or ()))
     found = dict.fromkeys(lookups.place(path) for path in list(paths)[: 2 * _MAX_MENTIONS])
     return (*found, *([too_many_paths(lookups.place)] if is_over else ()))
+
+
+_SEPARATORS = re.compile(r"[=,:@]")
+_MOST_SPELLED = 64
+
+
+def words_to_spell(
+    words: Sequence[Word], folders: Sequence[str], lookups: ShellLookups
+) -> Iterator[tuple[int, str]]:
+    """Yield the words that name a secret or something outside of the workspace.
+
+    With each comes the text that a rule's word has to begin with, so that no star covers it.
+    """
+    for at, word in enumerate(words):
+        text = word.text
+        # `--secret id=x,src=.env`, but not the address in `--url=https://x`
+        pieces = [] if "://" in text else [one for one in _SEPARATORS.split(text) if one != text]
+        places = mentioned_paths([text, *pieces[:_MOST_SPELLED]], folders, lookups)
+        if any(place.secret for place in places):
+            yield at, text
+        elif not all(place.inside for place in places):
+            start = text.find("/") + 1
+            yield at, text if ".." in text or not start else text[:start]
 
 
 def files_in_git_objects(

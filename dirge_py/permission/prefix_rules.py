@@ -14,22 +14,18 @@ such words start are compared with deny rules.
 import os.path
 import re
 from collections.abc import Iterator, Mapping, Sequence
-
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.shell_lexer import Word, word_set
-from dirge_py.permission.patterns import (
-    WordPattern,
-    command_pattern,
-    match_command,
-    program_of,
-    quoted_command,
-)
+from dirge_py.permission.facts import RuleLimits
+from dirge_py.permission.patterns import WordPattern, command_pattern, match_command, program_of, quoted_command
+
 
 _MOST_NESTED = 4
+_NO_LIMITS = RuleLimits()
 _PLAIN_WORD = re.compile(r"[A-Za-z][A-Za-z0-9:_-]*")
 _SHELL_FLAGS, _NODE_FLAGS = "-[eux]+", "--(?:no-warnings|enable-source-maps|trace-warnings)"
 _INTERPRETERS: Mapping[re.Pattern[str], re.Pattern[str]] = {
-    re.compile(name): re.compile(flags)
+    re.compile(name, re.IGNORECASE): re.compile(flags)
     for name, flags in {
         r"(?:python|pypy)[0-9.]*": "-[uBOIsSEqb]+",
         r"(?:sh|bash|zsh|dash|ksh)[0-9.]*": _SHELL_FLAGS,
@@ -41,7 +37,7 @@ _INTERPRETERS: Mapping[re.Pattern[str], re.Pattern[str]] = {
     }.items()
 }
 """Interpreters, with the flags that may stand in front of a script."""
-_PYTHON = re.compile(r"(?:python|pypy)[0-9.]*")
+_PYTHON = re.compile(r"(?:python|pypy)[0-9.]*", re.IGNORECASE)
 _MODULES_RUNNING_CODE = word_set(
     "timeit pdb cProfile profile trace runpy code coverage debugpy idlelib scalene memray viztracer"
     " IPython"
@@ -140,11 +136,17 @@ _NO_PREFIX: Mapping[str, str] = {
             " dotenv doppler op nix nix-shell guix vagrant ansible expect entr coverage tox nox"
             " concurrently npm-run-all export alias set declare typeset local readonly awk gawk"
             " mawk nawk jshell psql mysql sqlite3 mongo mongosh redis-cli osascript vi vim nvim"
-            " emacs ed ex nano code open xdg-open find fd fdfind java"
+            " emacs ed ex nano code open xdg-open find fd fdfind java hyperfine watchexec nodemon"
+            " chokidar cross-env env-cmd foreman honcho overmind pm2 tmuxp cgexec gosu su-exec tini"
+            " chronic ifne sponge vipe fswatch torsocks proxychains rr gdbserver sshpass wine mono"
         ),
         "can run any other program",
     ),
 }
+
+
+_STARTERS = word_set("sudo doas su env xargs exec eval command rm dd curl wget ssh")
+"""Words behind an unknown program that are probably run by it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,18 +175,20 @@ def offer_prefixes(words: Sequence[Word]) -> PrefixOffer:
 
 
 def covers(
-    pattern: Sequence[WordPattern], words: Sequence[Word], *, is_moved: bool = False
+    pattern: Sequence[WordPattern], words: Sequence[Word], limits: RuleLimits = _NO_LIMITS
 ) -> bool:
-    """Whether an allow rule with this pattern covers a command; `is_moved`: in another folder."""
+    """Whether an allow rule with this pattern covers a command."""
     texts = [word.text for word in words]
-    if is_moved and not pattern[0].is_rest and _runs_relative_file(texts):
+    if limits.is_moved and not pattern[0].is_rest and _runs_relative_file(texts):
         return False
-    spelled = dict(_spelled(pattern, texts))
+    needed = dict(_spelled(pattern, texts))
+    for at, start in () if pattern[0].is_rest else limits.spelled:
+        needed[at] = max(needed.get(at, ""), start, key=len)
     if program_of(texts) in _RUNNING or program_of(texts) in ("sed", "gsed"):
         # A file may be called `--pre=x`: a pattern of file names could become an option.
         globs = (at for at, word in enumerate(words) if word.has_glob and word.text[0] in "*?[")
-        spelled |= {at: texts[at] for at in globs if not pattern[0].is_rest}
-    return match_command(pattern, words, is_strict=True, spelled=spelled)
+        needed |= {at: texts[at] for at in globs if not pattern[0].is_rest}
+    return match_command(pattern, words, is_strict=True, spelled=needed)
 
 
 def _runs_relative_file(texts: Sequence[str]) -> bool:
@@ -277,8 +281,9 @@ def _prefix_lengths(texts: Sequence[str], depth: int = 0) -> tuple[Sequence[int]
             return (), f"`{texts[inner]}` runs any code"
         lengths, missing = _prefix_lengths(texts[inner:], depth + 1)
         return [inner + length for length in lengths], missing
-    if name in _NO_PREFIX:
-        return (), f"`{name}` {_NO_PREFIX[name]}"
+    # Some file systems ignore case.
+    if name.lower() in _NO_PREFIX:
+        return (), f"`{name}` {_NO_PREFIX[name.lower()]}"
     if (name,) in _RUNNERS or tuple(texts[:2]) in _RUNNERS:
         return (), f"`{name}` runs the program you give it"
     if (at := _script_index(texts)) is not None:
@@ -327,7 +332,7 @@ def _program_lengths(texts: Sequence[str]) -> tuple[Sequence[int], str]:
     """Return the prefixes of a program that isn't known: itself, and with a subcommand."""
     for text in texts[1:]:
         name = os.path.basename(text)
-        is_runner = name in _NO_PREFIX or (name,) in _RUNNERS or _script_index([name]) is not None
+        is_runner = name in _STARTERS or (name,) in _RUNNERS or _script_index([name]) is not None
         if text == "--" or (is_runner and "/" not in text and "." not in text):
             return (), f"`{texts[0]}` may run the program after it"
     name = program_of(texts)
@@ -360,6 +365,11 @@ _RUNNING: Mapping[str, frozenset[str]] = {
     "fdfind": word_set("-x -X --exec --exec-batch"),
     "find": word_set("-exec -execdir -ok -okdir"),
     "rg": word_set("--pre --hostname-bin"),
+    "split": word_set("--filter"),
+    "pandoc": word_set("--filter -F --lua-filter -L --pdf-engine -d --defaults --data-dir"),
+    "protoc": word_set("--plugin @"),
+    "ctags": word_set("--options --options-maybe --optlib-dir"),
+    "openssl": word_set("-engine -provider -provider-path"),
     "rsync": word_set("-e --rsh --rsync-path"),
     "sort": word_set("--compress-program"),
     "tar": word_set(
@@ -373,8 +383,10 @@ _WRITING: Mapping[str, frozenset[str]] = {
     "pytest": word_set("--basetemp --junitxml --junit-xml --log-file --pastebin --debug"),
     "ruff": word_set("-o --output-file --cache-dir --config"),
     "cargo": word_set("--config --manifest-path --target-dir -Z -C"),
-    "go": word_set("-exec -toolexec -vettool -overlay -modfile -C -o"),
-    "tsc": word_set("--outDir --outFile --declarationDir --outdir --outfile --declarationdir"),
+    "go": word_set(
+        "-exec -toolexec -vettool -overlay -modfile -C -o -pkgdir -compiler -gccgoflags"
+    ),
+    "tsc": word_set("--outDir --outFile --declarationDir --outdir --outfile --declarationdir @"),
     "mypy": word_set("--python-executable --junit-xml --cache-dir"),
     "eslint": word_set("-o --output-file --resolve-plugins-relative-to --rulesdir"),
     **dict.fromkeys(("npm", "pnpm", "yarn", "bun"), _NPM),
@@ -388,17 +400,26 @@ _WRITING: Mapping[str, frozenset[str]] = {
     **dict.fromkeys(("mvn", "mvnw"), word_set("-f --file -s --settings -gs -t")),
     "just": word_set("-f --justfile -d --working-directory --shell --command -c"),
     "docker": word_set("-H --host --config -f --file --project-directory"),
-    "kubectl": word_set("--kubeconfig --raw"),
+    "kubectl": word_set("--kubeconfig --raw -s --server"),
+    **dict.fromkeys(("pip", "pip3"), word_set("--python --log")),
     "helm": word_set("--post-renderer"),
     "hg": word_set("--config -R --repository"),
     "svn": word_set("--config-option --diff-cmd --diff3-cmd --editor-cmd"),
     "cmake": word_set("-E -P -C --toolchain"),
     **dict.fromkeys(("apt", "apt-get"), word_set("-o --option -c --config-file")),
     **dict.fromkeys(
-        ("gcc", "g++", "cc", "c++", "clang", "clang++", "rustc"),
-        word_set("-o -wrapper -fplugin -specs -B"),
+        ("gcc", "g++", "cc", "c++", "clang", "clang++"),
+        word_set("-o --output -wrapper -fplugin --plugin -specs -B -Xclang -load @"),
     ),
+    "rustc": word_set("-o --out-dir --emit -C --codegen -Z --extern @"),
+    "javac": word_set(
+        "-d -s -h -J -Xplugin -processor -processorpath --processor-path --processor-module-path @"
+    ),
+    "tree": word_set("-o"),
+    "iconv": word_set("-o --output"),
 }
+_JOINS_LETTERS = word_set("sort ruff rg fd fdfind iconv")
+"""Programs whose options of one letter may be joined."""
 _MAKE_SHELL = re.compile(
     r"(?:SHELL|\.SHELLFLAGS|MAKEFLAGS|MAKEFILES)[:?+!]*=.*|.*\$\(.*", re.DOTALL
 )
@@ -442,10 +463,15 @@ def escapes(words: Sequence[str]) -> Iterator[Escape]:
             yield Escape(at, option, _setting_of(words, at, option))
         elif option in _LOADING_ANYWHERE:
             yield Escape(at, option)
-        if option := _escape_of_option(word, _RUNNING.get(name, frozenset())):
-            yield Escape(at, option, _setting_of(words, at, option))
-        if option := _escape_of_option(word, _WRITING.get(name, frozenset())):
-            yield Escape(at, option)
+        can_join = name in _JOINS_LETTERS
+        running, writing = (
+            _escape_of_option(word, options.get(name, frozenset()), can_join=can_join)
+            for options in (_RUNNING, _WRITING)
+        )
+        if running:
+            yield Escape(at, running, _setting_of(words, at, running))
+        if writing or (name == "go" and "extld" in word):
+            yield Escape(at, writing or word)
         elif name in ("make", "gmake") and _MAKE_SHELL.fullmatch(word):
             yield Escape(at, word)
 
@@ -457,6 +483,12 @@ _SED_SCRIPT = re.compile(
     r"(?:\d+(?:,(?:\d+|\$))?|\$|/(?:[^/\\\n]|\\.)*/)?\s*"
     r"(?:[dp]|s([/|#,:@!])(?:(?!\1)[^\\\n]|\\.)*\1(?:(?!\1)[^\\\n]|\\.)*\1[gpI0-9]*)"
 )
+
+
+def is_sed_script(words: Sequence[Word], at: int) -> bool:
+    """Whether this word of a `sed` is a script, and no file."""
+    is_sed = program_of([word.text for word in words]) in ("sed", "gsed")
+    return is_sed and _SED_SCRIPT.fullmatch(words[at].text) is not None
 
 
 def _of_sed(words: Sequence[str]) -> Iterator[Escape]:
@@ -497,26 +529,38 @@ def _of_git(words: Sequence[str]) -> Iterator[Escape]:
     for place, word in enumerate(words[start:], start=start):
         if (sub, word) in (("bisect", "run"), ("submodule", "foreach")):
             yield Escape(place, word, " ".join(words[place + 1 :]))
-        if option := _escape_of_option(word, _GIT_RUNNING | short):
+        if option := _escape_of_option(word, _GIT_RUNNING | short, can_join=True):
             yield Escape(place, option, _setting_of(words, place, option))
         elif _escape_of_option(word, word_set("--output --output-directory")):
             yield Escape(place, "--output")
-        elif re.match(r"(?:ext|fd)::", word):
+        elif re.search(r"(?:\A|=)(?:ext|fd)::", word):
             yield Escape(place, word, word.partition("::")[2])
 
 
-def _escape_of_option(word: str, options: frozenset[str]) -> str:
-    """Return which of the options this is, also with its value, abbreviated, or attached to it."""
+_OPTION_NAME = re.compile("[=:]")
+_JOINED = re.compile(r"-[A-Za-z]+")
+
+
+def _escape_of_option(word: str, options: frozenset[str], *, can_join: bool = False) -> str:
+    """Return which of the options this is, also with its value, abbreviated, or attached to it.
+
+    `can_join`: its options of one letter may be joined, as in `sort -uo FILE`.
+    """
+    name = _OPTION_NAME.split(word, maxsplit=1)[0]
+    if name in options:
+        return name
+    if word.startswith("@"):
+        return "@" if "@" in options else ""
     if word.startswith("--"):
-        name = word.partition("=")[0]
-        if name in options:
-            return name
-        # Programs accept the beginning of a long option for the whole.
+        # Go and others accept two dashes for one. Most programs accept the beginning of a long
+        # option for the whole.
         near = (one for one in options if len(name) >= _LEAST_SHORTENED and one.startswith(name))
-        return name if next(near, "") else ""
-    if word in options:
-        return word
-    return word[:2] if word[:2] in options and len(word) > 2 else ""
+        return name if name[1:] in options or next(near, "") else ""
+    if word[:2] in options and len(word) > 2:
+        return word[:2]
+    joined = _JOINED.match(word) if can_join else None
+    ends = range(2, joined.end() + 1) if joined else ()
+    return next((word[:end] for end in ends if f"-{word[end - 1]}" in options), "")
 
 
 def _setting_of(words: Sequence[str], at: int, option: str) -> str:

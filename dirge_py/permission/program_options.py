@@ -3,10 +3,10 @@
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from dirge_py.lib.shell_lexer import Word, word_set
 from functools import cache
 from typing import Literal
 
-from dirge_py.lib.shell_lexer import Word, word_set
 
 OperandRule = Literal["path", "text", "revision", "none"]
 """What the operands are. `revision`: a git revision or a path, which cannot be told apart."""
@@ -142,10 +142,10 @@ def _check_operands(row: Program, given: ParsedOptions) -> None:
     for index, word in enumerate(given.operands):
         if not word.has_glob:
             continue
-        if row.most is not None:
+        if row.most is not None and not word.is_single:
             raise NotReadOnly(f"{word.text} could expand to several arguments")
         is_behind_dashes = given.guarded is not None and index >= given.guarded
-        if word.text[0] in "*?[" and not row.takes_globs and not is_behind_dashes:
+        if not (row.takes_globs or is_behind_dashes or word.is_no_option):
             raise NotReadOnly(f"{word.text} could be read as an option; put `--` before it")
 
 

@@ -9,11 +9,11 @@ follows links while descending (`grep -R`, `diff -r`), or does not end (`tail -f
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from itertools import takewhile
-
 from dirge_py.lib.shell_lexer import Word, word_set
 from dirge_py.permission.git.commands import judge_git
 from dirge_py.permission.program_options import NotReadOnly, Program, files_read, parse_options
+from itertools import takewhile
+
 
 _TAIL = Program("qvzn:c:", takes_numbers=True, long=
     "quiet silent verbose zero-terminated lines= bytes=")  # fmt: skip
@@ -222,7 +222,7 @@ def _sed(arguments: Sequence[Word]) -> tuple[Word, ...]:
     if len(texts) < 2 or texts[0] != "-n" or not _SED_PRINT.fullmatch(texts[1]):
         raise NotReadOnly("only `sed -n 'N,Mp'` runs without asking")
     for word in arguments[2:]:
-        if word.text.startswith("-") or (word.has_glob and word.text[0] in "*?["):
+        if word.text.startswith("-") or (word.has_glob and not word.is_no_option):
             raise NotReadOnly(f"{word.text} could be an option")
     return tuple(arguments[2:])
 
@@ -237,7 +237,7 @@ def _date(arguments: Sequence[Word]) -> tuple[Word, ...]:
 def _find(arguments: Sequence[Word]) -> tuple[Word, ...]:
     starts = list(takewhile(lambda word: word.text[:1] not in ("-", "(", "!", ","), arguments))
     for word in starts:
-        if word.has_glob and word.text[0] in "*?[":
+        if word.has_glob and not word.is_no_option:
             raise NotReadOnly(f"{word.text} could be read as an option")
     return (*starts, *_find_tests(arguments[len(starts) :]))
 

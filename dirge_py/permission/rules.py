@@ -2,27 +2,18 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
-from typing import Literal, TypeAlias, cast, get_args
-
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.nearest import nearest
 from dirge_py.lib.paths import is_below
 from dirge_py.lib.shell_lexer import ANYTHING
 from dirge_py.permission.facts import CommandFact, Fact, PathFact, ResolvedPath
-from dirge_py.permission.patterns import (
-    WordPattern,
-    command_pattern,
-    could_match,
-    match_command,
-    match_path,
-    name_pattern,
-    path_pattern,
-    quoted_path,
-)
+from dirge_py.permission.patterns import WordPattern, command_pattern, could_match, match_command, match_path, name_pattern, path_pattern, quoted_path
 from dirge_py.permission.prefix_rules import covers
 from dirge_py.types.errors import DirgeError, UsageError
 from dirge_py.types.tools import Operation
+from functools import lru_cache
+from typing import Literal, TypeAlias, cast, get_args
+
 
 Effect = Literal["allow", "ask", "deny"]
 Mode = Literal["standard", "accept", "restrictive", "plan", "yolo"]
@@ -124,7 +115,7 @@ def permits(rule: Rule, fact: Fact, anchors: Anchors) -> bool:
         # A command that is not plain has no words, so no rule can allow it. Words that run other
         # programs have to be spelled out, except for a rule that covers every command.
         pattern = command_pattern(rule.pattern)
-        return bool(fact.words) and covers(pattern, fact.words, is_moved=fact.is_moved)
+        return bool(fact.words) and covers(pattern, fact.words, fact.limits)
     if isinstance(fact, PathFact):
         return _covers_path(rule.pattern, [fact.place.real], anchors, is_strict=True)
     return name_pattern(rule.pattern).fullmatch(fact.resource.lower().rstrip(".")) is not None

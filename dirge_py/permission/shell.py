@@ -12,71 +12,31 @@ import os
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from dirge_py.git.repository import work_tree_of
+from dirge_py.lib.shell_lexer import ANYTHING, NotPlain, Part, Word, lex, word_set
+from dirge_py.permission.blocklist import CommandFolders, dangerous_if_empty, dangerous_tails, is_device, why_destructive
+from dirge_py.permission.command_scan import CommandScan, raw_words, reads_of_finds, reads_of_listers, scan_command, scan_words, unresolved_commands, unresolved_paths, unresolved_targets
+from dirge_py.permission.facts import CallFacts, CommandFact, Fact, PathFact, ResolvedPath, RuleLimits, UnresolvedCommand, UnresolvedParts
+from dirge_py.permission.git.commands import judge_git, shown_secrets
+from dirge_py.permission.git.repository import hooks_at
+from dirge_py.permission.launchers import files_named_in_code, runs_inline_code
+from dirge_py.permission.path_mentions import CwdTracker, MOVERS, ShellLookups, TURNS_SHELL, changed_files, enters_unknown_folder, files_in_git_objects, folders_entered, mentioned_paths, own_places_touched, too_many_paths, withheld_from_searches, without_cwd_prefix, words_to_spell
+from dirge_py.permission.patterns import names_in, program_of
+from dirge_py.permission.prefix_rules import is_sed_script
+from dirge_py.permission.program_options import NotReadOnly, paths_behind_colons
+from dirge_py.permission.programs import SHELL_BUILTINS, is_build, judge_program
+from dirge_py.permission.recursive_reads import NARROWER, RecursiveRead, recursive_read_of, with_reasons
+from dirge_py.permission.shell_structure import lex_structure, spelled_variable
+from dirge_py.types.tools import ShellCommand
 from functools import partial
 
 import tree_sitter
 import tree_sitter_bash
 
-from dirge_py.git.repository import work_tree_of
-from dirge_py.lib.shell_lexer import ANYTHING, NotPlain, Part, Word, lex, word_set
-from dirge_py.permission.blocklist import (
-    CommandFolders,
-    dangerous_if_empty,
-    dangerous_tails,
-    is_device,
-    why_destructive,
-)
-from dirge_py.permission.command_scan import (
-    CommandScan,
-    raw_words,
-    reads_of_finds,
-    reads_of_listers,
-    scan_command,
-    scan_words,
-    unresolved_commands,
-    unresolved_paths,
-    unresolved_targets,
-)
-from dirge_py.permission.facts import (
-    CallFacts,
-    CommandFact,
-    Fact,
-    PathFact,
-    ResolvedPath,
-    UnresolvedCommand,
-    UnresolvedParts,
-)
-from dirge_py.permission.git.commands import judge_git, shown_secrets
-from dirge_py.permission.git.repository import hooks_at
-from dirge_py.permission.launchers import files_named_in_code, runs_inline_code
-from dirge_py.permission.path_mentions import (
-    MOVERS,
-    TURNS_SHELL,
-    CwdTracker,
-    ShellLookups,
-    changed_files,
-    enters_unknown_folder,
-    files_in_git_objects,
-    folders_entered,
-    mentioned_paths,
-    own_places_touched,
-    too_many_paths,
-    withheld_from_searches,
-    without_cwd_prefix,
-)
-from dirge_py.permission.patterns import names_in, program_of
-from dirge_py.permission.program_options import NotReadOnly, paths_behind_colons
-from dirge_py.permission.programs import SHELL_BUILTINS, is_build, judge_program
-from dirge_py.permission.recursive_reads import (
-    NARROWER,
-    RecursiveRead,
-    recursive_read_of,
-    with_reasons,
-)
-from dirge_py.permission.shell_structure import lex_structure, spelled_variable
-from dirge_py.types.tools import ShellCommand
 
 _LOG = logging.getLogger(__name__)
+_SIGNS = "-+(!,:"
+"""What an argument begins with if a program may not take it for a file."""
 _TAKES_WORDS = frozenset(("xargs", "parallel"))
 MAX_CHARS = 128 * 1024
 """Linux starts no program with a longer argument, so a longer command line cannot run at all."""
@@ -196,7 +156,8 @@ class _Walk:
         reads: tuple[PathFact, ...] = ()
         refusal = ""
         try:
-            named, uses_git = judge_program(part.words), part.argv[0] == "git"
+            words = tuple(map(self._with_signs_checked, part.words))
+            named, uses_git = judge_program(words), part.argv[0] == "git"
             if part.argv[0] not in SHELL_BUILTINS:
                 refusal = self._lookups.program_problem(part.argv[0])
             if uses_git and not refusal:
@@ -230,6 +191,16 @@ class _Walk:
             # The secrets in folders that a command such as `tar` or `cp -r` reads as a whole.
             places = self._kept_if_known(scan_words(part.words).commands)
             yield from (PathFact("read", place) for place in places if place.secret)
+
+    def _with_signs_checked(self, word: Word) -> Word:
+        """Return the word, marked if it is a pattern for file names that can be no option."""
+        if not word.has_glob:
+            return word
+        is_safe = word.text[0] not in "*?["
+        if not is_safe:
+            names = names_in(self._reals(), word.text)
+            is_safe = names is not None and not any(name[0] in _SIGNS for name in names)
+        return replace(word, is_no_option=is_safe)
 
     def _notice_changes(self, part: Part) -> None:
         if part.words[0].text not in TURNS_SHELL:
@@ -278,25 +249,41 @@ class _Walk:
                 edits=unresolved_targets(scan.open, ()) if refusal else (),
             ),
             is_build=is_build(part.argv),
-            is_moved=self._folders.is_moved,
+            limits=RuleLimits(
+                is_moved=self._folders.is_moved,
+                spelled=self._spelled(part.words) if refusal else (),
+            ),
             changes_git=bool(refusal) and any(map(_changes_git, scan.commands)),
-            once_only=self._why_once_only(scan.commands, places),
+            once_only=self._why_once_only(part, scan.commands, places),
             reads=(*places, *kept),
             touches=touched,
         )
 
+    def _spelled(self, words: Sequence[Word]) -> tuple[tuple[int, str], ...]:
+        if words[0].text == "cd":
+            return ()
+        # These are claims of their own.
+        files = {word.text for _, word in changed_files(words)}
+        found = words_to_spell(words, self._reals(), self._lookups)
+        return tuple(
+            (at, start)
+            for at, start in found
+            if files.isdisjoint((words[at].text, words[at].text.partition("=")[2]))
+            and not is_sed_script(words, at)
+        )
+
     def _why_once_only(
-        self, commands: Sequence[Sequence[str]], places: Iterable[ResolvedPath]
+        self, part: Part, commands: Sequence[Sequence[str]], places: Iterable[ResolvedPath]
     ) -> str:
         """Return why no rule may allow this part again, or ""."""
-        if self._folders.is_moved:
-            return "it runs in another folder, where the same command runs other files"
-        if any(map(runs_inline_code, commands)):
+        if not all(self._lookups.place(folder).inside for folder in self._folders.possible):
+            return "it runs in a folder outside the workspace"
+        # Only the shell has a command `.`; in `npx eslint .` it is a folder.
+        is_shell = part.words[0].text in TURNS_SHELL
+        if any(runs_inline_code(words) for words in commands if is_shell or words[0] != "."):
             return "it runs code that is written in the command"
-        outside = next((place.asked for place in places if not place.inside), "")
-        if outside:
-            return f"it names {outside}, outside the workspace"
-        return next((place.protected for place in places if place.protected), "")
+        kept = (place.protected or (place.secret if not place.inside else "") for place in places)
+        return next(filter(None, kept), "")
 
     def _kept(self, part: Part, search: RecursiveRead | None) -> Iterator[PathFact]:
         """Yield the files that a search through folders would read although reading them asks."""

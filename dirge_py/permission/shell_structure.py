@@ -9,23 +9,11 @@ which a part does more than look.
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.lib.shell_lexer import Joint, MAX_PARTS, NotPlain, OPERATOR, Part, REDIRECT, RESERVED, Word, screen, skip_blank, why_strange
 from itertools import product
 from typing import Literal
 
-from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.lib.shell_lexer import (
-    MAX_PARTS,
-    OPERATOR,
-    REDIRECT,
-    RESERVED,
-    Joint,
-    NotPlain,
-    Part,
-    Word,
-    screen,
-    skip_blank,
-    why_strange,
-)
 
 _BARE = re.compile(r"[A-Za-z0-9_./:@%+=,^*?\[\]-]+")
 _HEAD = re.compile(r"[A-Za-z0-9_./:][A-Za-z0-9_./:+@,-]*")
@@ -45,6 +33,7 @@ _NEVER_SET = frozenset((
 ))  # fmt: skip
 """Lower-case names that mean something in a shell such as zsh."""
 _PLAIN_VALUE = re.compile(r"[A-Za-z0-9_./:@%+=,^-]*")
+_TAKES_STATUS = frozenset(("echo", "[", "test"))
 _MOVERS = frozenset(("cd", "pushd", "popd"))
 _MOST_VALUES = 64
 _MOST_NESTED = 8
@@ -251,7 +240,7 @@ class _StructureReader:
         for values in product(*(loop.values for loop in loops)):
             bound = {loop.name: value for loop, value in zip(loops, values, strict=True)}
             part = Part(
-                words=tuple(self._expanded(word, bound) for word in words),
+                words=tuple(self._expanded(word, bound, head) for word in words),
                 joint=joint,
                 text=text.strip(),
                 redirects=tuple(redirects),
@@ -261,8 +250,10 @@ class _StructureReader:
             if len(self.parts) > MAX_PARTS:
                 raise NotPlain(f"it has more than {MAX_PARTS} commands")
 
-    def _expanded(self, pieces: Sequence[_Piece], bound: Mapping[str, Word]) -> Word:
-        """Return the word that the program gets."""
+    def _expanded(
+        self, pieces: Sequence[_Piece], bound: Mapping[str, Word], head: str = ""
+    ) -> Word:
+        """Return the word that the program `head` gets."""
         text, has_glob, is_single = "", False, True
         for piece in pieces:
             if piece.kind != "variable":
@@ -272,7 +263,7 @@ class _StructureReader:
                 continue
             value = bound.get(piece.text)
             if value is None:
-                text += self._known_value(piece, text)
+                text += self._known_value(piece, text, head)
                 continue
             if value.has_glob and not piece.is_quoted:
                 self.split.append(value.text)
@@ -286,10 +277,11 @@ class _StructureReader:
             has_glob = has_glob or value.has_glob
         return Word(text, has_glob, is_single and has_glob)
 
-    def _known_value(self, piece: _Piece, before: str) -> str:
+    def _known_value(self, piece: _Piece, before: str, head: str) -> str:
         if piece.text == "?":
-            if before.startswith("-"):
-                raise NotPlain("an option contains `$?`")
+            # Its value may be another one, and with it the name of a file.
+            if head not in _TAKES_STATUS or before:
+                raise NotPlain("`$?` is not known before it runs")
             return "0"
         value = self._known.get(piece.text, "")
         if any(loop.name == piece.text for loop in self._loops):

@@ -2,11 +2,6 @@
 
 import asyncio
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
-
-import pytest
-
 from dirge_py.config.edit import save_rules
 from dirge_py.permission.questions import JudgeVerdict, model_judge
 from dirge_py.processes.programs import USUAL_PATH, search_path
@@ -17,8 +12,13 @@ from dirge_py.types.events import PermissionAnswered, PermissionAsked, SystemNot
 from dirge_py.types.hooks import CallDecision, Defer, EditArgs
 from dirge_py.types.questions import PermissionAnswer, PermissionRequest
 from dirge_py.types.tools import ToolCall
+from pathlib import Path
 from tests.permission.conftest import Project, allow, ask, deny
-from tests.support.authorizer_driver import NO, YES, AuthorizerDriver
+from tests.support.authorizer_driver import AuthorizerDriver, NO, YES
+from typing import Any
+
+import pytest
+
 
 
 @pytest.fixture
@@ -206,7 +206,8 @@ async def test_edit_changed_by_user_in_prompt_is_written_as_changed(project: Pro
         ("make && git push", True, ["execute:make", "execute:git push *"]),
         ("python -c 1", False, []),
         ("git push $(id)", True, []),
-        ("cd src && git push", True, []),
+        ("cd src && git push", True, ["execute:git push *"]),
+        ("cd /tmp && git push", True, []),
     ],
 )
 async def test_grant_stores_exactly_the_rules_shown(
@@ -253,7 +254,7 @@ async def test_always_answer_saves_rule_in_user_settings(project: Project, tmp_p
 
 @pytest.mark.parametrize(
     "command",
-    ["make $(id)", "make > log", "python -c 1", "cp a .git/x", "cd src && make", "cat .env"],
+    ["make $(id)", "make > log", "python -c 1", "cp a .git/x", "cd /tmp && make", "cat .env"],
 )
 async def test_command_without_grantable_rule_cannot_be_allowed_always(
     project: Project, command: str

@@ -260,8 +260,12 @@ def test_explanation_shows_verdict_first_and_every_vote_that_applies(project: Pr
         ("touch /tmp/x", ()),
         ("cat .env", ()),
         ("cp a .git/x", ()),
-        ("cd src && make", ()),
-        ("python /tmp/x.py", ()),
+        ("cd src && make", ("execute:make",)),
+        ("cd src && ./x.sh", ()),
+        ("cd src && python a.py", ()),
+        ("cd /tmp && make", ()),
+        ("cd .. ; make", ()),
+        ("python /tmp/x.py", ("execute:python /tmp/x.py",)),
         ("ls", ()),
     ],
 )
@@ -288,8 +292,13 @@ def test_offered_grant_is_exact_command_or_none(
         ("git ./x", ()),
         ("sudo git push", ()),
         ("git push $(id)", ()),
-        ("cd src && git push", ()),
+        ("cd src && git push origin main", ("execute:git push *",)),
+        ("cd src && ./x.sh a", ()),
+        ("cd /tmp && git push", ()),
         ("git push && cat .env", ()),
+        ("python /tmp/x.py a", ()),
+        ("python x.py /tmp/a", ()),
+        ("jq . .env", ()),
     ],
 )
 def test_offered_wider_rule_covers_one_subcommand_or_none(
@@ -322,11 +331,15 @@ def test_grant_with_quoted_star_does_not_cover_unquoted_star(project: Project) -
     assert gate.decide([project.execute("make ab")]).effect == "ask"
 
 
-def test_grant_does_not_cover_command_after_cd(project: Project) -> None:
+def test_grant_covers_the_command_in_all_folders_of_the_workspace(project: Project) -> None:
     gate = project.gate()
     gate.add_grant("execute:make")
+    gate.add_grant("execute:./x.sh")
+    asked = ["cd .. && make", "cd /tmp; make", "cd src && ./x.sh", "cd src | make", "cd - && make"]
 
-    assert gate.decide([project.execute("cd src && make")]).effect == "ask"
+    assert gate.decide([project.execute("cd src && make")]).effect == "allow"
+    assert gate.decide([project.execute("./x.sh")]).effect == "allow"
+    assert {gate.decide([project.execute(text)]).effect for text in asked} == {"ask"}
 
 
 @pytest.mark.parametrize("mode", MODES)
