@@ -4,14 +4,13 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, Protocol
-
 from dirge_py.slash.base import FrontEnd, Tone
 from dirge_py.slash.registry import Registry, TypedCommand, as_prompt
 from dirge_py.types.errors import DirgeError
 from dirge_py.types.events import AgentEnd, ForkEvent
 from dirge_py.types.messages import TextBlock, UserMessage
 from dirge_py.types.outcomes import Cancelled, NeedsMoreTurns
+from typing import Literal, Protocol, TYPE_CHECKING
 
 if TYPE_CHECKING:
     from dirge_py.conversation.conversation import Conversation
@@ -19,7 +18,11 @@ if TYPE_CHECKING:
     from dirge_py.types.events import LoopEvent, Sink
 
 
-State = Literal["starting", "ready", "working", "asking", "interrupting", "compacting"]
+
+
+State = Literal[
+    "starting", "no provider", "ready", "working", "asking", "interrupting", "compacting"
+]
 
 _logger = logging.getLogger(__name__)
 
@@ -60,7 +63,7 @@ class ChatController:
         self._unsubscribe: Callable[[], object] | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self.is_asking = False
-        self.needs_setup = False
+        self.lacks_provider = False
         """No conversation could be opened, as no provider is set up."""
         self.pictures_in: Callable[[str], Mapping[str, bytes]] = lambda text: {}
         """Returns the pictures that a text refers to, by their names in it; front ends set it."""
@@ -73,7 +76,7 @@ class ChatController:
     @property
     def state(self) -> State:
         if self.conversation is None:
-            return "starting"
+            return "no provider" if self.lacks_provider else "starting"
         if self._is_interrupting and self.is_busy:
             return "interrupting"
         if self.is_asking:

@@ -4,18 +4,6 @@ import asyncio
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
-
-from textual import events, work
-from textual.app import ComposeResult
-from textual.containers import Horizontal
-from textual.theme import Theme
-from textual.timer import Timer
-from textual.widgets import Input, TextArea
-from textual.worker import Worker
-
 from dirge_py.frontend.controller import ChatController
 from dirge_py.frontend.replay import plan_events
 from dirge_py.frontend.setup_wizard import looks_like_key
@@ -27,10 +15,10 @@ from dirge_py.types.questions import Question, QuestionAnswer
 from dirge_py.ui.chrome import ChromePresenter
 from dirge_py.ui.dialog_host import DialogHost
 from dirge_py.ui.feed import TranscriptFeed
-from dirge_py.ui.keymap import TOGETHER, Keymap, spell
+from dirge_py.ui.keymap import Keymap, TOGETHER, spell
 from dirge_py.ui.options import UiOptions, UiSettings
 from dirge_py.ui.panels.choices import ChoiceList, LineQuestion, Picker
-from dirge_py.ui.panels.dialog import PAUSE_S, Dialog, DialogOptions
+from dirge_py.ui.panels.dialog import Dialog, DialogOptions, PAUSE_S
 from dirge_py.ui.panels.find_bar import FindBar
 from dirge_py.ui.panels.side_panels import InputRule, QueuePanel, key_hint
 from dirge_py.ui.prompt.completion import Completer
@@ -48,10 +36,23 @@ from dirge_py.ui.theme.switcher import ThemeSwitcher, css_variables
 from dirge_py.ui.transcript.layout import LinePosition
 from dirge_py.ui.transcript.view import TranscriptWidget
 from dirge_py.ui.user_shell import ShellBox, UserShell
+from functools import partial
+from pathlib import Path
+from textual import events, work
+from textual.app import ComposeResult
+from textual.containers import Horizontal
+from textual.theme import Theme
+from textual.timer import Timer
+from textual.widgets import Input, TextArea
+from textual.worker import Worker
+from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
     from dirge_py.config.schema import Config
     from dirge_py.conversation.conversation import Conversation
+
+
+
 
 
 Action: TypeAlias = Callable[["DirgeApp"], object]
@@ -124,7 +125,9 @@ class DirgeApp(TerminalApp):
         self.picker = Picker(panel_styles, self.keymap, guard_s=guard_s, clock=self.clock)
         self.line_question = LineQuestion(panel_styles, self.keymap)
         self.composer = Composer(self.keymap, "What do you want to do?  (/help)")
-        self.composer.is_run_active = lambda: self.controller.state not in ("starting", "ready")
+        self.composer.is_run_active = lambda: (
+            self.controller.state not in ("starting", "no provider", "ready")
+        )
         self.rule, self.lower_rule = InputRule(styles, "rule"), InputRule(styles, "lower-rule")
         self.status = StatusBar(styles)
         self._make_parts(start, guard_s)

@@ -3,11 +3,6 @@
 import asyncio
 import json
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Literal
-
-from rich.cells import cell_len
-from textual.worker import Worker
-
 from dirge_py.extensions.plugins.registration import Plugins
 from dirge_py.frontend.controller import ChatController
 from dirge_py.lib.lazy import late
@@ -24,6 +19,11 @@ from dirge_py.ui.terminal.editor import EditorFollower
 from dirge_py.ui.theme.styles import Styles
 from dirge_py.ui.transcript.blocks import duration_text, format_tokens
 from dirge_py.ui.transcript.lines import Line
+from rich.cells import cell_len
+from textual.worker import Worker
+from typing import Literal, TYPE_CHECKING
+
+
 
 if TYPE_CHECKING:
     from dirge_py.config.schema import Config
@@ -296,8 +296,9 @@ class ChromePresenter:
         shown = run_state.face(self._mood, beat) if settings.avatar != "none" else ""
         conversation = controller.conversation
         if conversation is None:
-            state = "no model set up" if controller.needs_setup else controller.state
-            return run_state.StatusModel(place="", model="", mode="", state=state, face=shown)
+            return run_state.StatusModel(
+                place="", model="", mode="", state=controller.state, face=shown
+            )
         return run_state.StatusModel(
             place=" · ".join(filter(None, (self.place, self._own_status))),
             model=conversation.settings.model,
@@ -325,7 +326,7 @@ class ChromePresenter:
         state = self._controller.state
         if state == "asking":
             return "alert"
-        if state in ("starting", "interrupting", "compacting"):
+        if state in ("starting", "no provider", "interrupting", "compacting"):
             return "waiting"
         mood = self.activity.mood
         return "idle" if state == "ready" and mood not in ("idle", "done", "error") else mood

@@ -3,10 +3,6 @@
 import asyncio
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from dataclasses import replace
-from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
-
 from dirge_py import slash
 from dirge_py.frontend.controller import ChatController
 from dirge_py.frontend.session_opener import OpenMode, SessionOpener
@@ -26,12 +22,17 @@ from dirge_py.ui.options import UiOptions, UiSettings
 from dirge_py.ui.status import prompt_in_use
 from dirge_py.ui.theme.styles import theme_names, use_extension_themes
 from dirge_py.ui.transcript.blocks import GreetingBlock
+from functools import partial
+from pathlib import Path
+from typing import Any, Protocol, TYPE_CHECKING
 
 if TYPE_CHECKING:
     from dirge_py.config.schema import Config
     from dirge_py.conversation.conversation import Conversation
     from dirge_py.permission.project_trust import TrustGate
     from dirge_py.session.history import PlanRecordEvent
+
+
 
 
 _MOST_RECENT = 3
@@ -45,6 +46,7 @@ class OpenerScreen(Protocol):
     def apply_settings(self, settings: UiSettings) -> Sequence[str]: ...
     def set_colors(self, name: str) -> None: ...
     def hint(self, text: str) -> None: ...
+    def refresh_status(self) -> None: ...
     def fail(self, error: Exception) -> None: ...
     def call_after_refresh(self, callback: Callable[[], object]) -> object: ...
     def run_worker(self, work: Coroutine[Any, Any, None]) -> object: ...
@@ -164,6 +166,8 @@ class TuiSessionOpener:
         why = "" if self._has_explained else error.message
         self._has_explained = True
         service = self.start.setup()
+        self._controller.lacks_provider = True
+        self._screen.refresh_status()
 
         def notify(text: str, *, tone: Tone = "plain") -> None:
             self._feed.notify(text, tone=tone)
@@ -175,11 +179,10 @@ class TuiSessionOpener:
         )
         if ending == "given up":
             self._feed.notify("Nothing was changed. Enter starts setup again, Ctrl+D quits.")
-            self._controller.needs_setup = True
-            self._screen.hint("")  # Updates the status line.
         elif ending == "demo" and self.start.demo is not None:
             self.start = self.start.demo()
-        return ending != "given up"
+        self._controller.lacks_provider = ending == "given up"
+        return not self._controller.lacks_provider
 
     def _prepare(self) -> tuple[UiSettings, Registry]:
         # This imports about a hundred modules, so it runs after the first frame.
