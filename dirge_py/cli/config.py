@@ -6,10 +6,8 @@ import shutil
 import signal
 import sys
 from collections.abc import Sequence
-from pathlib import Path
-
 from dirge_py.cli.arguments import build_config_parser
-from dirge_py.cli.flags import write_line
+from dirge_py.cli.flags import own_command, write_line
 from dirge_py.config import commands
 from dirge_py.config.commands import ConfigReport
 from dirge_py.config.load import load
@@ -25,6 +23,8 @@ from dirge_py.sdk.options import BuildOptions
 from dirge_py.sdk.system_prompt import make_system_prompt
 from dirge_py.slash.base import Choice
 from dirge_py.types.errors import UsageError
+from pathlib import Path
+
 
 _MOST_LINES = 30
 
@@ -64,13 +64,13 @@ def _ask_for_provider(path: Path | None) -> int:
             write_line("\nNothing was changed.")
             raise
     if ending == "demo":
-        write_line("Type: dirge demo")
+        write_line(f"Type: {own_command()} demo")
     elif ending == "given up":
         template = "`dirge config init --template` writes a commented file."
         write_line(f"Nothing was changed. {template}")
         return 1
     else:
-        write_line("Now run `dirge` in the folder of your project.")
+        write_line(f"Now run `{own_command()}` in the folder of your project.")
     return 0
 
 

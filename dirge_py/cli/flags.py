@@ -4,16 +4,17 @@ import os
 import sys
 from argparse import Namespace
 from dataclasses import fields, replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
 from dirge_py.types.errors import DirgeError, UsageError
+from pathlib import Path
+from typing import Any, TYPE_CHECKING
 
 if TYPE_CHECKING:
     from dirge_py.config.schema import Config
     from dirge_py.permission.rules import Mode
     from dirge_py.sdk.options import BuildOptions
     from dirge_py.slash.base import Tone
+
+
 
 
 _HEADLESS = {
@@ -224,6 +225,17 @@ def _prompt_text(text: str | None, path: str | None) -> str | None:
         return Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"can't read {path}: {error}.") from error
+
+
+def own_command() -> str:
+    """The command that starts dirge in this shell: its path if it isn't on PATH, as in a clone."""
+    import shutil
+
+    program = Path(sys.argv[0]).absolute()
+    if program.name != "dirge" or shutil.which("dirge") or not program.exists():
+        return "dirge"
+    home = Path.home()
+    return f"~/{program.relative_to(home)}" if home in program.parents else str(program)
 
 
 def write_line(text: str, *, tone: "Tone" = "plain") -> None:

@@ -13,10 +13,7 @@ import tempfile
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
-from pathlib import Path
-from typing import ClassVar
-
-from dirge_py.cli.flags import write_line
+from dirge_py.cli.flags import own_command, write_line
 from dirge_py.config.load import load
 from dirge_py.config.sources import Overrides
 from dirge_py.conversation.conversation import Conversation
@@ -29,21 +26,14 @@ from dirge_py.providers.scripted import Reply, ReplyMaker, Script, load_script
 from dirge_py.sdk.build import build
 from dirge_py.sdk.options import BuildOptions
 from dirge_py.types.abort import AbortSignal
-from dirge_py.types.events import (
-    AgentEnd,
-    EvidenceTaken,
-    ForkEvent,
-    LoopEvent,
-    MessageEnd,
-    PlanPhase,
-    SystemNotice,
-    ToolExecutionEnd,
-    ToolExecutionStart,
-)
+from dirge_py.types.events import AgentEnd, EvidenceTaken, ForkEvent, LoopEvent, MessageEnd, PlanPhase, SystemNotice, ToolExecutionEnd, ToolExecutionStart
 from dirge_py.types.llm import LlmContext, StreamEvent, StreamOptions
 from dirge_py.types.messages import AssistantMessage, Message, ThinkingBlock, ToolResultMessage
 from dirge_py.types.outcomes import Done
 from dirge_py.types.questions import Asker
+from pathlib import Path
+from typing import ClassVar
+
 
 PROMPT = "The tests of this project fail. Find out why, fix it, and show me that they pass."
 TEST_COMMAND = "python3 -m unittest"
@@ -77,7 +67,7 @@ class Demo:
     )
 
     def __init__(self) -> None:
-        command = _own_command()
+        command = own_command()
         self.next_step = (
             "This was the demo. To work on your own project, set up a model with "
             f"`{command} config init`, then run `{command}` in its folder."
@@ -188,15 +178,6 @@ class DemoPrinter:
                 self.on_event(inner)
             case SystemNotice(content=content):
                 write_line(f"\n{content}")
-
-
-def _own_command() -> str:
-    """The command that starts dirge in this shell: its path if it isn't on PATH, as in a clone."""
-    program = Path(sys.argv[0]).absolute()
-    if program.name != "dirge" or shutil.which("dirge") or not program.exists():
-        return "dirge"
-    home = Path.home()
-    return f"~/{program.relative_to(home)}" if home in program.parents else str(program)
 
 
 def _indented(text: str) -> str:
