@@ -243,8 +243,8 @@ async def pick_session(driver: AppDriver) -> None:
 
 SCENES = {
     "start": Scene(act=start, prepare=Shop.has_worked_before, height=20, has_tips=True),
-    "steering": Scene(act=steer, prepare=may_test, height=32),
-    "permission": Scene(act=approve_command, prepare=wants_to_test, height=32),
+    "steering": Scene(act=steer, prepare=may_test, height=34),
+    "permission": Scene(act=approve_command, prepare=wants_to_test, height=37),
     "hunks": Scene(
         act=approve_hunks,
         prepare=lambda shop: shop.will_fix({"old_text": RECEIPT, "new_text": BETTER_RECEIPT}),
@@ -252,7 +252,7 @@ SCENES = {
     ),
     "rewind": Scene(act=rewind, prepare=can_go_back),
     "plan": Scene(act=plan, prepare=can_plan, height=28),
-    "sessions": Scene(act=pick_session, prepare=Shop.has_worked_before, height=15),
+    "sessions": Scene(act=pick_session, prepare=Shop.has_worked_before, height=20),
 }
 """The scenes by the names of their pictures."""
 
