@@ -2,15 +2,15 @@
 
 import signal
 import termios
-from pathlib import Path
-
-import pytest
-
 from dirge_py.cli.config import ConsolePrompter
 from dirge_py.slash.base import Choice
+from pathlib import Path
 from tests.support.fake_service import FakeService, ModelReply, RawReply
 from tests.support.product import Product
 from tests.support.terminal import Terminal
+
+import pytest
+
 
 TAGS = RawReply(body='{"models": [{"name": "qwen3", "size": 1}, {"name": "gemma3", "size": 1}]}')
 LISTED = RawReply(body='{"data": [{"id": "a-1"}, {"id": "b-1"}, {"id": "b-2"}]}')
@@ -76,7 +76,7 @@ def test_typed_words_filter_choices_and_key_is_not_echoed(tmp_path: Path) -> Non
 def test_key_typed_as_choice_is_refused_and_erased_from_the_screen(tmp_path: Path) -> None:
     key = "sk-ant-api03-abcDEF1234567890"
     terminal = start_config_init(tmp_path)
-    answer(terminal, "filter by [1]: ", key)
+    answer(terminal, "[1]: ", key)
     terminal.read_until("This looks like an API key")
     shown = terminal.output.decode().rpartition(key)[2]
     assert "\x1b[A\x1b[2K" in shown

@@ -1,22 +1,15 @@
 """Setting up a provider: each question, cancelling, and what is stored."""
 
 from collections.abc import Sequence
+from dirge_py.config.load import load
+from dirge_py.frontend.setup_wizard import Ending, looks_like_key, set_up, tidy_key, tidy_url, usual_name
+from dirge_py.providers.setup import ProviderSetup
+from dirge_py.slash.base import Choice, Tone
 from pathlib import Path
+from tests.support.fake_service import FakeService, ModelReply, RawReply
 
 import pytest
 
-from dirge_py.config.load import load
-from dirge_py.frontend.setup_wizard import (
-    Ending,
-    looks_like_key,
-    set_up,
-    tidy_key,
-    tidy_url,
-    usual_name,
-)
-from dirge_py.providers.setup import ProviderSetup
-from dirge_py.slash.base import Choice, Tone
-from tests.support.fake_service import FakeService, ModelReply, RawReply
 
 LISTED = RawReply(body='{"data": [{"id": "a"}, {"id": "b"}]}')
 REFUSED = RawReply(status=401, body='{"error": {"message": "no such key"}}')
@@ -243,8 +236,8 @@ async def test_key_as_variable_model_or_name_is_refused_and_not_shown_or_stored(
             ("Variable", "CORP_KEY"),
             ("Model id", f"export X={key}"),
             ("Model id", "m"),
-            ("A name for it", key),
-            ("A name for it", "corp"),
+            ("NAME/m", key),
+            ("NAME/m", "corp"),
         )
         assert await user.set_up(file) == "stored"
         assert not any(key.encode() in seen.body for seen in service.requests)
@@ -256,8 +249,8 @@ async def test_key_as_variable_model_or_name_is_refused_and_not_shown_or_stored(
 async def test_key_of_another_service_is_refused_before_any_request(file: Path) -> None:
     user = Answers(
         ("Choose a provider", "Mistral"),
-        ("API key of Mistral", KEY),
-        ("API key of Mistral", LEAVE),
+        ("API key", KEY),
+        ("API key", LEAVE),
         DONE,
     )
     assert await user.set_up(file) == "given up"
@@ -265,17 +258,19 @@ async def test_key_of_another_service_is_refused_before_any_request(file: Path) 
 
 
 async def test_unwritable_folder_is_reported_before_the_questions_and_when_storing(
-    file: Path,
+    file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("CORP_KEY", "sk-corp")
     file.write_text("")
     inside = file / "config.toml"
     with FakeService([LISTED, ModelReply(text="ok")]) as service:
         user = Answers(
             OWN,
             ("Base URL", service.openai_url),
-            ("Where is the key", "needs none"),
+            ("Where is the key", "another variable"),
+            ("Variable", "CORP_KEY"),
             ("Choose a model", ""),
-            ("A name for it", ""),
+            ("NAME/a", ""),
             DONE,
         )
         assert await user.set_up(inside) == "given up"
