@@ -4,18 +4,19 @@ import os
 import re
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Literal, Protocol, get_args
-from urllib.parse import urlsplit
-
-from dirge_py.config.services import base_url_problem, is_key_in_host, is_loopback
+from dirge_py.config.services import SERVICE_OF, base_url_problem, is_key_in_host, is_loopback
 from dirge_py.config.sources import ProviderDraft
 from dirge_py.lib.text import plural
 from dirge_py.providers.settings import ProviderChoice
 from dirge_py.slash.base import Choice, Tone
 from dirge_py.types.errors import DirgeError, ProviderError
+from typing import Literal, Protocol, TYPE_CHECKING, get_args
+from urllib.parse import urlsplit
 
 if TYPE_CHECKING:
     from dirge_py.providers.setup import ProviderSetup
+
+
 
 
 _TYPE_IT = "\n type"
@@ -243,7 +244,9 @@ class _SetupWizard:
         while (typed := await self._prompter.ask_line(title, hidden=True)) is not None:
             key = tidy_key(typed)
             problem = key_problem(key, _SHORTEST_KEY if is_at_home else 1) if key else ""
-            if not problem and is_at_home and (owner := _owner_of(key)) and owner[0] != offer.type:
+            is_usual = is_at_home and draft.base_url == SERVICE_OF[offer.type].base_url
+            owner = _owner_of(key) if is_usual else None
+            if not problem and owner and owner[0] != offer.type:
                 problem = f"This is a key of {owner[1]}, not of {offer.label}. It was not sent."
             if not problem:
                 return key

@@ -257,6 +257,19 @@ async def test_key_of_another_service_is_refused_before_any_request(file: Path) 
     assert user.shown[1:] == ["This is a key of Anthropic, not of Mistral. It was not sent."]
 
 
+async def test_key_of_another_service_is_taken_for_an_address_of_the_environment(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with FakeService([LISTED, ModelReply(text="ok")]) as service:
+        monkeypatch.setenv("ANTHROPIC_BASE_URL", service.anthropic_url)
+        user = Answers(
+            ("Choose a provider", "Anthropic"),
+            ("API key", KEY.replace("ant", "or")),
+            ("Choose a model", ""),
+        )
+        assert await user.set_up(file) == "stored"
+
+
 async def test_unwritable_folder_is_reported_before_the_questions_and_when_storing(
     file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
