@@ -2,29 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping
-from functools import cache
-from typing import Annotated, Any, Literal
-
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    PrivateAttr,
-    ValidationInfo,
-    WithJsonSchema,
-    field_validator,
-    model_validator,
-)
-
-from dirge_py.config.services import (
-    OFFLINE,
-    PROVIDER_TYPES,
-    SERVICES,
-    base_url_problem,
-    installed_providers,
-)
+from dirge_py.config.services import OFFLINE, PROVIDER_TYPES, SERVICES, base_url_problem, installed_providers
 from dirge_py.config.sources import Origin
 from dirge_py.lib.nearest import nearest
 from dirge_py.types.errors import ConfigError
@@ -32,6 +10,11 @@ from dirge_py.types.llm import ThinkingLevel
 from dirge_py.types.modes import mode_named
 from dirge_py.types.sampling import Sampling
 from dirge_py.types.tools import Operation, fatal_error_problem
+from functools import cache
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr, ValidationInfo, WithJsonSchema, field_validator, model_validator
+from typing import Annotated, Any, Literal
+
+
 
 SEED_NAMES: Mapping[str, str] = {
     "phased_workflow_enabled": "enabled",
@@ -440,7 +423,10 @@ class SessionTable(Table):
     segment_records: int = setting(10_000, "Records after which a session starts a new file.", ge=1)
     segment_mb: int = setting(16, "Megabytes after which it does so.", ge=1)
     keep_days: int | None = setting(
-        None, "Days after which sessions that nobody used are deleted; absent: never.", ge=1
+        None,
+        "Days after which sessions that nobody used are deleted; absent: never.",
+        ge=1,
+        le=36_500,
     )
     snapshots: bool = setting(True, "Store files before they change, for rewinding.")
     snapshot_file_mb: int = setting(8, "Larger files are not stored.", ge=1)

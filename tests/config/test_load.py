@@ -1,4 +1,5 @@
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -192,6 +193,13 @@ def test_loading_config_does_not_import_tomlkit_or_httpx():
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 
     assert run.stdout.split() == ["False", "False"]
+
+
+@pytest.mark.parametrize("days", ["0", "-1", "99999999999"])
+def test_keep_days_that_are_no_number_of_days_are_refused(refusal, days):
+    error = refusal(f"[session]\nkeep_days = {days}\n")
+
+    assert re.search("config.toml:2: `session.keep_days` must be .* than or equal to", str(error))
 
 
 def test_config_problem_hint_suggests_config_check(refusal):

@@ -3,16 +3,16 @@
 import os
 from collections.abc import Sequence
 from contextlib import chdir
-from pathlib import Path
-
-import pytest
-
 from dirge_py.conversation.conversation import Conversation
 from dirge_py.session.store import Store
 from dirge_py.slash.base import Choice, PickerAction, Unsupported
 from dirge_py.types.errors import DirgeError, SessionElsewhere
+from pathlib import Path
 from tests.support.project import NO_SNAPSHOTS, ScriptedProject
 from tests.support.typed_commands import ScriptedFrontEnd, run_command, run_command_in
+
+import pytest
+
 
 DAY_S = 24 * 60 * 60
 
@@ -207,6 +207,17 @@ async def test_id_of_another_project_names_its_folder(
 
     assert raised.value.hint == f"Run `dirge -C {other} -r {elsewhere}`."
     assert raised.value.is_fork
+
+
+async def test_keep_days_leaves_a_session_that_is_open(project: ScriptedProject) -> None:
+    project.configure(f"{NO_SNAPSHOTS}keep_days = 1\n")
+    project.model.will_say("Open.")
+    async with project.open() as conversation:
+        await conversation.send("stay")
+        [journal] = project.state_dir.glob("sessions/*/*.jsonl")
+        os.utime(journal, (0, 0))
+        await said(project, "docs", "Written.")
+        assert journal.exists()
 
 
 async def test_keep_days_deletes_unused_sessions_of_all_projects(
