@@ -1,12 +1,12 @@
 """`/mode`, `/why` and `/allow`: what dirge allows without asking, and why."""
 
 from collections.abc import Sequence
-
 from dirge_py.conversation.conversation import Conversation
 from dirge_py.permission.decision import explain, format_log, format_past_decision
 from dirge_py.slash.base import FrontEnd, Tone, command, pick_name
 from dirge_py.types.errors import UsageError
 from dirge_py.types.modes import mode_named
+
 
 MODES = {
     "standard": "edits workspace files; asks before commands that can change things",
@@ -78,7 +78,8 @@ async def allow(args: str, conversation: Conversation, front: FrontEnd) -> None:
     rest = rest.strip()
     match verb:
         case "" | "list":
-            front.show(_grants_text(settings.grants))
+            mode = f"Mode {settings.mode}: {MODES[settings.mode]}; /mode changes it."
+            front.show(f"{mode}\n{_grants_text(settings.grants)}")
         case "add" if rest:
             # Users may quote the rule, as a shell needs it for `*`.
             is_quoted = len(rest) > 2 and rest[0] == rest[-1] and rest[0] in "'\""

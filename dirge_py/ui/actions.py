@@ -4,10 +4,6 @@ import asyncio
 import time
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Literal
-
-from textual.app import SuspendNotSupported
-
 from dirge_py.files.assets import PICTURE_LIMIT
 from dirge_py.slash.base import Choice
 from dirge_py.ui.app import Action, DirgeApp
@@ -15,6 +11,10 @@ from dirge_py.ui.keymap import spell
 from dirge_py.ui.terminal.clipboard import read_clipboard
 from dirge_py.ui.terminal.editor import edit_in_editor, read_in_pager
 from dirge_py.ui.transcript.positions import whole_text
+from textual.app import SuspendNotSupported
+from typing import Literal
+
+
 
 QUIT_WITHIN_S = 2.0
 """A second Ctrl+C within this time quits."""
@@ -144,13 +144,16 @@ async def paste(app: DirgeApp) -> None:
 
 def cycle_mode(app: DirgeApp) -> None:
     """Switch to the next permission mode, which applies to the next tool call."""
+    from dirge_py.slash.permission import MODES  # noqa: PLC0415 - after the first frame
+
     conversation = app.controller.conversation
     if conversation is None:
         return
     mode = conversation.settings.mode
     at = _MODES.index(mode) + 1 if mode in _MODES else 0
-    conversation.settings.set_mode(_MODES[at % len(_MODES)])
-    app.refresh_status()
+    chosen = _MODES[at % len(_MODES)]
+    conversation.settings.set_mode(chosen)
+    app.hint(f"Mode {chosen}: {MODES[chosen]}")
 
 
 def read(app: DirgeApp) -> None:
