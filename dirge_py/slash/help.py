@@ -8,10 +8,6 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, metadata
-from pathlib import Path
-from typing import TYPE_CHECKING
-
 from dirge_py.config.paths import state_dir
 from dirge_py.lib import version
 from dirge_py.lib.lazy import late
@@ -24,6 +20,10 @@ from dirge_py.slash.base import FrontEnd, command
 from dirge_py.slash.settings import changed_lines
 from dirge_py.types.errors import DirgeError, UsageError
 from dirge_py.types.extensions import Command
+from importlib.metadata import PackageNotFoundError, metadata
+from pathlib import Path
+from typing import TYPE_CHECKING
+
 
 if TYPE_CHECKING:
     from dirge_py.conversation.conversation import Conversation
@@ -62,6 +62,7 @@ _GROUPS = {
     "help",
     "commands and keys; /help WORD: commands that match",
     aliases=("commands",),
+    headless=True,
 )
 async def show_help(args: str, conversation: "Conversation", front: FrontEnd) -> None:
     if args:

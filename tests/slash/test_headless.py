@@ -39,6 +39,16 @@ def test_unknown_command_in_print_mode_is_refused_with_nearest_one(product: Prod
     assert product.service.requests == []
 
 
+def test_help_in_print_mode_lists_what_print_mode_can_run(product: Product) -> None:
+    result = product.run("-p", "/help")
+
+    assert (result.exit_code, product.service.requests) == (0, [])
+    assert "/cost" in result.stdout
+    assert "/redo" not in result.stdout
+    refused = product.run("-p", "/redo")
+    assert "/redo needs an interactive session: start dirge without -p." in refused.stderr
+
+
 def test_command_of_the_screen_in_print_mode_says_what_it_needs(product: Product) -> None:
     result = product.run("-p", "/theme light")
 

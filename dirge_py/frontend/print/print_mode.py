@@ -114,7 +114,8 @@ async def print_prompt(printer: Printer, prompt: Prompt) -> int:
         text = f"--json-schema goes with a prompt, not with the command /{typed.name}."
         raise UsageError(text, hint=hint)
     if not typed.command.headless:
-        raise UsageError(f"/{typed.name} needs the terminal UI.", hint=hint)
+        text = f"/{typed.name} needs an interactive session: start dirge without -p."
+        raise UsageError(text, hint=hint)
     return await _print_command(printer, replace(typed, args=prompt.arguments(typed)))
 
 
@@ -233,7 +234,7 @@ async def print_interrupted(printer: Printer, choice: CallChoice | None) -> int:
 async def _print_command(printer: Printer, typed: TypedCommand) -> int:
     """Run a command and print what it shows, or the run that it started, or its outcome."""
     conversation = printer.conversation
-    front = PrintFront(printer.commands)
+    front = PrintFront(Registry(each for each in printer.commands if each.headless))
     work = CommandUsage(conversation)
     unsubscribe = conversation.subscribe(work.on_event)
     try:
