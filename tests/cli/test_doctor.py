@@ -6,34 +6,25 @@ import subprocess
 import sys
 import termios
 from collections.abc import Iterator
-from pathlib import Path
-
-import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-
 from dirge_py.cli.arguments import takes_only_flags
 from dirge_py.cli.doctor import doctor
 from dirge_py.config.schema import Config
 from dirge_py.sdk.doctor.checks import check_programs
 from dirge_py.sdk.doctor.report import as_text, exit_code, failed, passed, warn
-from dirge_py.sdk.doctor.terminal import (
-    SAMPLES,
-    append_lines,
-    check_terminal,
-    check_terminal_answers,
-    check_tmux,
-    missing_lines,
-    read_answers,
-)
+from dirge_py.sdk.doctor.terminal import SAMPLES, append_lines, check_terminal, check_terminal_answers, check_tmux, missing_lines, read_answers
 from dirge_py.types.errors import UsageError
 from dirge_py.ui.keymap import key_problems
+from hypothesis import given, strategies as st
+from pathlib import Path
 from tests.support.app_driver import running_app
-from tests.support.product import KEY, ROOT, Product
+from tests.support.product import KEY, Product, ROOT
 from tests.support.project import ScriptedProject
 from tests.support.requirements import as_nobody
 from tests.support.terminal import Terminal, until
 from tests.support.tmux import NEEDED, Tmux
+
+import pytest
+
 
 GOOD = {"TERM": "xterm-256color", "LANG": "en_US.UTF-8", "COLORTERM": "truecolor"}
 ANSWERS = (
@@ -183,6 +174,15 @@ def test_any_terminal_answer_is_parsed(noise: bytes, cut: int) -> None:
     assert read_answers(answers).has_kitty_keys
     found = read_answers(answers[:cut] + noise)
     assert [each.state for each in check_terminal_answers(found, GOOD)]
+
+
+def test_mode_that_tmux_knows_without_saying_so_is_no_problem() -> None:
+    answers = read_answers(ANSWERS.replace("\x1b[?2004;2$y", "").encode())
+    inside = {
+        each.name: each.state for each in check_terminal_answers(answers, GOOD | {"TMUX": "x"})
+    }
+    outside = {each.name: each.state for each in check_terminal_answers(answers, GOOD)}
+    assert (inside["bracketed paste"], outside["bracketed paste"]) == ("ok", "warning")
 
 
 # -- single findings
