@@ -328,7 +328,7 @@ def _import(flags: Namespace, store: Store) -> int:
 
 def _confirmed(store: Store, ids: Sequence[str]) -> bool:
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        text = "`dirge sessions delete` asks in a terminal."
+        text = "`dirge sessions delete` asks first, so it needs a terminal."
         raise UsageError(text, hint="Without one, add --yes.")
     titles = {summary.id: summary.title for summary in store.list()}
     for session_id in ids:

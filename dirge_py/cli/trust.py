@@ -100,7 +100,7 @@ def as_text(project: "ProjectTrust") -> str:
 def _ask(project: "ProjectTrust") -> int:
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         hint = "Without one: `dirge trust --show`, then `dirge trust --accept HASH`."
-        raise UsageError("`dirge trust` asks in a terminal.", hint=hint)
+        raise UsageError("`dirge trust` asks you, so it needs a terminal.", hint=hint)
     sys.stdout.write(as_text(project))
     if project.state != "restricted" or project.obstacle or not project.files:
         return 0

@@ -213,7 +213,7 @@ def _nothing_usable(config: Config) -> NoProvider:
     if config.origin.chosen.base_url:
         hint = "Say which API is at --base-url; usually `--provider openai`."
     return NoProvider(
-        f"dirge has no model to use: {', '.join(missing[:-1])} and {missing[-1]}.", hint=hint
+        f"There is no model to use: {', '.join(missing[:-1])}, and {missing[-1]}.", hint=hint
     )
 
 

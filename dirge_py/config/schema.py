@@ -71,7 +71,7 @@ def _known_type(name: str) -> str:
         return name
     near = nearest(name, types)
     fix = f"did you mean `{near}`?" if near else f"there are: {', '.join(types)}"
-    raise ValueError(f"no provider type `{name}`; {fix}")
+    raise ValueError(f"no provider type `{name}` ({fix})")
 
 
 ProviderType = Annotated[

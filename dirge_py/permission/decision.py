@@ -282,7 +282,7 @@ def format_log(log: DecisionLog) -> str:
         f"  [{past.policy}]"
         for past in newest
     ]
-    return "\n".join(["Decisions, the newest last", *rows, "", "/why NUMBER explains one."])
+    return "\n".join(["Decisions, newest last", *rows, "", "/why NUMBER explains one."])
 
 
 def format_past_decision(past: PastDecision) -> str:

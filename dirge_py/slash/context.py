@@ -18,7 +18,7 @@ _OMITTED_ROW = "  {0.number:>5}  {0.how:<9} {0.author:<12} {0.chars:>9,}  {0.beg
 
 @command(
     "context",
-    "what is sent to the model, and how much of the context window it takes",
+    "show what is sent to the model, and how much of the context window it takes",
     headless=True,
 )
 async def show_context(args: str, conversation: Conversation, front: FrontEnd) -> None:

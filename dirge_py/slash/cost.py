@@ -148,7 +148,7 @@ def _causes(
 
 @command(
     "cost",
-    "requests, tokens and cost of this session, by model and by role",
+    "show requests, tokens and cost of this session, by model and by role",
     aliases=("usage",),
     headless=True,
 )
@@ -176,7 +176,7 @@ async def cost(args: str, conversation: Conversation, front: FrontEnd) -> None:
 
 @command(
     "cache",
-    "how much of each request came from the prompt cache, and what broke it",
+    "show how much of each request came from the prompt cache, and what broke it",
     headless=True,
 )
 async def cache(args: str, conversation: Conversation, front: FrontEnd) -> None:

@@ -65,7 +65,7 @@ async def add_dir(args: str, conversation: Conversation, front: FrontEnd) -> Non
 
 @command(
     "cd",
-    "start a new session in another folder; without FOLDER: at home",
+    "start a new session in another folder; without DIR: at home",
     usage="[DIR]",
     while_running="no",
     complete=_folder_names,
@@ -111,7 +111,7 @@ def _edited_files(conversation: Conversation) -> Sequence[str]:
 
 @command(
     "diff",
-    "what changed in the files since this session began",
+    "show what changed in the files since this session began",
     usage="[FILE]",
     headless=True,
     complete=_edited_files,

@@ -60,7 +60,7 @@ _GROUPS = {
 
 @command(
     "help",
-    "commands and keys; /help WORD: commands that match",
+    "list commands and keys; /help WORD: those that match",
     aliases=("commands",),
     headless=True,
 )
@@ -117,7 +117,7 @@ def _aligned(rows: Sequence[tuple[str, str]]) -> list[str]:
     return lines
 
 
-@command("release-notes", "what is new in this version", aliases=("changelog",), headless=True)
+@command("release-notes", "show what is new in this version", aliases=("changelog",), headless=True)
 async def release_notes(args: str, conversation: "Conversation", front: FrontEnd) -> None:
     text = next((p.read_text(encoding="utf-8") for p in _PLACES if p.is_file()), "")
     if not text:

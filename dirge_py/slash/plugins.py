@@ -37,7 +37,7 @@ async def plugins(args: str, conversation: Conversation, front: FrontEnd) -> Non
     front.show("\n".join(line for plugin in reports for line in _described(plugin)) or _NONE)
 
 
-@command("hooks", "what runs at each hook, in order")
+@command("hooks", "list what runs at each hook, in order")
 async def hooks(args: str, conversation: Conversation, front: FrontEnd) -> None:
     order = (conversation.extension(Plugins) or Plugins()).order()
     rows = align_columns([(f"  {point}", " → ".join(labels)) for point, labels in order])

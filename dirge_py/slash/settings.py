@@ -3,9 +3,6 @@
 import asyncio
 import platform
 from collections.abc import Iterator
-from pathlib import Path
-from typing import TYPE_CHECKING, cast
-
 from dirge_py.files.atomic import atomic_write
 from dirge_py.git.repository import branch_of
 from dirge_py.lib.lazy import late
@@ -16,6 +13,9 @@ from dirge_py.lib.version import __version__
 from dirge_py.slash.base import Choice, FrontEnd, Unsupported, command, pick_name
 from dirge_py.slash.runs import running_commands
 from dirge_py.types.errors import ConfigError, DirgeError, UsageError
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
 
 if TYPE_CHECKING:
     from dirge_py.config.commands import changed_settings, config_init
@@ -277,7 +277,7 @@ def _settings_rows(front: FrontEnd) -> Iterator[tuple[str, str]]:
 
 
 def _extension_rows(conversation: "Conversation", front: FrontEnd) -> Iterator[tuple[str, str]]:
-    yield "reads", ", ".join(conversation.environment.instruction_files) or "no instruction files"
+    yield "instructions", ", ".join(conversation.environment.instruction_files) or "none"
     book = conversation.settings.prompts
     yield "prompt", book.current.name if book.current else ""
     yield "tools", ", ".join([*conversation.offered_tool_names][:_MOST_TOOLS]) or "none"

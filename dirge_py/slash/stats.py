@@ -21,7 +21,7 @@ DAYS = 30
 
 @command(
     "stats",
-    "tokens and cost of all stored sessions by day, model and project, for the last DAYS (30)",
+    "show tokens and cost of all stored sessions, for the last DAYS (30)",
     usage="[DAYS]",
     headless=True,
 )

@@ -139,7 +139,7 @@ def test_terminal_is_queried_and_restored(tmp_path: Path) -> None:
     text = query_terminal(tmp_path, ANSWERS)
     assert b"every key arrives" in text
     assert b"wide characters and emoji have the expected width" in text
-    assert b"the terminal supports it" in text
+    assert b"the terminal supports OSC 52" in text
 
 
 def test_silent_terminal_times_out(tmp_path: Path) -> None:

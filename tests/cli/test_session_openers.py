@@ -57,7 +57,7 @@ async def test_local_server_is_probed_once_for_all_conversations(
         talks = [opening.first(ScriptedUser()), opening.other(ScriptedUser(), None)]
         for conversation in talks:
             assert conversation.settings.model == "ollama/qwen3"
-            assert "Ollama answers at" in "\n".join(conversation.notices)
+            assert "from Ollama at" in "\n".join(conversation.notices)
             await conversation.close()
         assert sorted(seen.path for seen in service.requests) == ["/api/ps", "/api/tags"]
         environment["MISTRAL_API_KEY"] = "k"

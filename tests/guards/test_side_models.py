@@ -134,7 +134,7 @@ def test_role_without_an_api_key_is_reported_and_ignored(config, role):
 
     [notice] = unusable_roles(settings)
 
-    assert notice.startswith(f"[roles] {role}: Provider `keyless` has no key")
+    assert notice.startswith(f"[roles] {role}: Provider `keyless` has no API key")
     assert role == "fallback" or role_choice(settings, role) is None
     assert plan_terms(settings).models == {}
 

@@ -193,7 +193,7 @@ def test_proxy_refuses_unlisted_hosts_and_invalid_requests(ask, port, request_li
     answer = ask(HostList([f"localhost:{port}"]), request.encode())
 
     assert answer.startswith(b"HTTP/1.1 403 ")
-    assert b"The sandbox of dirge" in answer
+    assert b"dirge's sandbox" in answer
 
 
 def test_closed_proxy_leaves_no_folder_or_thread():

@@ -196,7 +196,7 @@ def test_parent_of_home_is_rejected_as_sandbox_workspace(home):
     found = probe.find_sandbox(SandboxProfile(roots=(str(home.parent),), home=str(home)))
 
     assert isinstance(found, NoSandbox)
-    assert found.reason == f"{home.parent} holds your whole home folder, which a sandbox hides"
+    assert found.reason == f"{home.parent} contains your whole home folder, which a sandbox hides"
     assert found.fix.startswith("Start in a project folder below it")
 
 

@@ -49,7 +49,7 @@ async def test_a79_interrupted_call_is_asked_about_once_with_look_first_on_top(
     async with interruption_question(
         project, session, f"cut off while `bash: {COUNTED}; true` ran."
     ) as driver:
-        for words in ("look first", "it is done", "run it again", "not now"):
+        for words in ("check first", "it is done", "run it again", "not now"):
             assert words in driver.screen
         await driver.pilot.press("down", "enter")
         await driver.until(lambda: "Nothing more to do." in driver.text)

@@ -42,7 +42,7 @@ async def test_stop_ends_run_after_turn_and_returns_queue(project: ScriptedProje
         await at_work(driver)
         await queued(driver, "and test it")
         await driver.send("/stop")
-        await driver.until(lambda: "The run stops after the calls" in driver.text)
+        await driver.until(lambda: "The run will stop after this turn's" in driver.text)
         assert driver.app.controller.is_running
         driver.release_command()
         await driver.idle()

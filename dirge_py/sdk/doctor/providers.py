@@ -173,7 +173,7 @@ def _place(base_url: str) -> str:
 
 def _local(found: Sequence[LocalServer] | None) -> Iterator[CheckResult]:
     if found is None:
-        yield skipped("local servers", "none answers on its usual port")
+        yield skipped("local servers", "none found on the usual ports")
     for each in found or ():
         label = (
             SERVICE_OF[each.type].label if each.type != "openai" else "an OpenAI-compatible server"

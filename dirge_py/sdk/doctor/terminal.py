@@ -172,9 +172,9 @@ def check_terminal_answers(
                 yield passed(name, "known to every tmux, though this one doesn't say so")
             else:
                 yield warn(name, f"not known: {loss}", "use another terminal, or tmux 3.4 or newer")
-        claim = "supports it (OSC 52)"
+        claim = "supports OSC 52"
         if not answers.sets_clipboard:
-            claim = "doesn't say whether it supports it (OSC 52); try /copy"
+            claim = "doesn't say whether it supports OSC 52; try /copy"
         yield passed("clipboard", f"the terminal {claim}")
     yield _widths(answers)
 

@@ -5,11 +5,6 @@ import os
 import re
 import sys
 from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Literal, cast, get_args
-
-from textual.app import SuspendNotSupported
-
 from dirge_py.lib.lazy import late
 from dirge_py.sdk.doctor import terminal
 from dirge_py.sdk.doctor.report import CheckResult, as_text
@@ -17,10 +12,15 @@ from dirge_py.slash.base import Choice, ask_option, command
 from dirge_py.types.errors import DirgeError, UsageError
 from dirge_py.ui import actions
 from dirge_py.ui.app import TuiFrontEnd
-from dirge_py.ui.chrome import WIDE, ChromePresenter, Side
+from dirge_py.ui.chrome import ChromePresenter, Side, WIDE
 from dirge_py.ui.keymap import Key, key_problems, spell
 from dirge_py.ui.terminal.clipboard import last_copy_file
 from dirge_py.ui.theme.styles import AUTO_THEME, theme_names, user_themes
+from pathlib import Path
+from textual.app import SuspendNotSupported
+from typing import Literal, TYPE_CHECKING, cast, get_args
+
+
 
 if TYPE_CHECKING:
     from dirge_py.config.edit import save_theme
@@ -45,7 +45,9 @@ action, `"scope.action" = …` in one; `["f5", "ctrl+x f"]` for several, two key
 a chord, "none" for no key. A slash command with its arguments, "/model fast", is an action, too."""
 
 
-@command("keybindings", "every action with its keys, and how to change them", aliases=("keys",))
+@command(
+    "keybindings", "list every action with its keys, and how to change them", aliases=("keys",)
+)
 async def keybindings(args: str, conversation: "Conversation", front: TuiFrontEnd) -> None:
     front.show(listing(front.app.keymap.keys) + _ENDING)
 
@@ -73,14 +75,16 @@ _OF_THE_TERMINAL = (
 _YES = "Append them"
 
 
-@command("doctor", "problems with your terminal and setup, and how to fix them")
+@command("doctor", "find problems with your terminal and setup, and how to fix them")
 async def doctor(args: str, conversation: "Conversation", front: TuiFrontEnd) -> None:
     results = await _examine(front.app, conversation)
     has_problem = any(result.state == "problem" for result in results)
     front.show(as_text(results), tone="warning" if has_problem else "plain")
 
 
-@command("terminal-setup", "what to change in your terminal or tmux; asks before it writes")
+@command(
+    "terminal-setup", "suggest changes to your terminal and tmux settings; asks before it writes"
+)
 async def terminal_setup(args: str, conversation: "Conversation", front: TuiFrontEnd) -> None:
     results = await _examine(front.app, conversation, is_offline=True)
     lines = terminal.missing_lines(results)
