@@ -6,6 +6,8 @@ import shutil
 import signal
 import sys
 from collections.abc import Sequence
+from pathlib import Path
+
 from dirge_py.cli.arguments import build_config_parser
 from dirge_py.cli.flags import own_command, write_line
 from dirge_py.config import commands
@@ -23,8 +25,6 @@ from dirge_py.sdk.options import BuildOptions
 from dirge_py.sdk.system_prompt import make_system_prompt
 from dirge_py.slash.base import Choice
 from dirge_py.types.errors import UsageError
-from pathlib import Path
-
 
 _MOST_LINES = 30
 

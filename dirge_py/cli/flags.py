@@ -4,17 +4,16 @@ import os
 import sys
 from argparse import Namespace
 from dataclasses import fields, replace
-from dirge_py.types.errors import DirgeError, UsageError
 from pathlib import Path
-from typing import Any, TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from dirge_py.types.errors import DirgeError, UsageError
 
 if TYPE_CHECKING:
     from dirge_py.config.schema import Config
     from dirge_py.permission.rules import Mode
     from dirge_py.sdk.options import BuildOptions
     from dirge_py.slash.base import Tone
-
-
 
 
 _HEADLESS = {

@@ -2,7 +2,29 @@
 
 import re
 from collections.abc import Iterator, Mapping
-from dirge_py.config.services import OFFLINE, PROVIDER_TYPES, SERVICES, base_url_problem, installed_providers
+from functools import cache
+from typing import Annotated, Any, Literal
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PrivateAttr,
+    ValidationInfo,
+    WithJsonSchema,
+    field_validator,
+    model_validator,
+)
+
+from dirge_py.config.services import (
+    OFFLINE,
+    PROVIDER_TYPES,
+    SERVICES,
+    base_url_problem,
+    installed_providers,
+)
 from dirge_py.config.sources import Origin
 from dirge_py.lib.nearest import nearest
 from dirge_py.types.errors import ConfigError
@@ -10,11 +32,6 @@ from dirge_py.types.llm import ThinkingLevel
 from dirge_py.types.modes import mode_named
 from dirge_py.types.sampling import Sampling
 from dirge_py.types.tools import Operation, fatal_error_problem
-from functools import cache
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr, ValidationInfo, WithJsonSchema, field_validator, model_validator
-from typing import Annotated, Any, Literal
-
-
 
 SEED_NAMES: Mapping[str, str] = {
     "phased_workflow_enabled": "enabled",

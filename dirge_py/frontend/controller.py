@@ -4,20 +4,19 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, Protocol
+
 from dirge_py.slash.base import FrontEnd, Tone
 from dirge_py.slash.registry import Registry, TypedCommand, as_prompt
 from dirge_py.types.errors import DirgeError
 from dirge_py.types.events import AgentEnd, ForkEvent
 from dirge_py.types.messages import TextBlock, UserMessage
 from dirge_py.types.outcomes import Cancelled, NeedsMoreTurns
-from typing import Literal, Protocol, TYPE_CHECKING
 
 if TYPE_CHECKING:
     from dirge_py.conversation.conversation import Conversation
     from dirge_py.conversation.run import Run
     from dirge_py.types.events import LoopEvent, Sink
-
-
 
 
 State = Literal[

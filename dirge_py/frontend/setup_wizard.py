@@ -4,19 +4,18 @@ import os
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING, Literal, Protocol, get_args
+from urllib.parse import urlsplit
+
 from dirge_py.config.services import SERVICE_OF, base_url_problem, is_key_in_host, is_loopback
 from dirge_py.config.sources import ProviderDraft
 from dirge_py.lib.text import plural
 from dirge_py.providers.settings import ProviderChoice
 from dirge_py.slash.base import Choice, Tone
 from dirge_py.types.errors import DirgeError, ProviderError
-from typing import Literal, Protocol, TYPE_CHECKING, get_args
-from urllib.parse import urlsplit
 
 if TYPE_CHECKING:
     from dirge_py.providers.setup import ProviderSetup
-
-
 
 
 _TYPE_IT = "\n type"

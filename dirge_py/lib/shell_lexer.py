@@ -13,9 +13,9 @@ import re
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from dirge_py.lib.lean_dataclass import dataclass
 from typing import Literal
 
+from dirge_py.lib.lean_dataclass import dataclass
 
 MAX_BYTES = 16 * 1024
 MAX_PARTS = 64

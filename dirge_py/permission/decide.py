@@ -8,16 +8,25 @@ similar commands (`prefix_rules`) or a folder.
 import os.path
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Literal, TypeAlias, cast
+
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.paths import is_below, is_below_any
 from dirge_py.permission.decision import Decision, Policy, TraceLine, strictest
 from dirge_py.permission.facts import CallFacts, CommandFact, Fact, NameFact, PathFact
 from dirge_py.permission.patterns import quoted_command, quoted_path
 from dirge_py.permission.prefix_rules import PrefixOffer, offer_prefixes
-from dirge_py.permission.rules import Effect, Mode, PolicySet, Rule, forbids, may_forbid, parse_rule, permits
+from dirge_py.permission.rules import (
+    Effect,
+    Mode,
+    PolicySet,
+    Rule,
+    forbids,
+    may_forbid,
+    parse_rule,
+    permits,
+)
 from dirge_py.types.questions import AskedClaim
-from typing import Literal, TypeAlias, cast
-
 
 TableRow = Literal[
     "read", "read outside", "edit", "edit guarded", "look", "run", "sandboxed build", "reach out",

@@ -9,6 +9,9 @@ import os
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cache, partial
+from typing import Literal, TypeAlias
+
 from dirge_py.git.repository import work_tree_of
 from dirge_py.lib.paths import is_below
 from dirge_py.lib.shell_lexer import Joint, Part, Word, word_set
@@ -22,9 +25,6 @@ from dirge_py.permission.program_options import paths_behind_colons
 from dirge_py.permission.recursive_reads import RecursiveRead, kept_beneath, possible_recursive_read
 from dirge_py.permission.rules import PolicySet
 from dirge_py.processes.programs import program_problem, remembered_closed_folders
-from functools import cache, partial
-from typing import Literal, TypeAlias
-
 
 _MAX_MENTIONS = 512
 _MAX_FOLDERS = 16

@@ -5,6 +5,9 @@ import re
 import stat
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
+from itertools import islice, takewhile
+from pathlib import Path
+
 from dirge_py.files.safe_read import read_regular
 from dirge_py.files.versions import StampCache
 from dirge_py.files.workspace import Workspace
@@ -13,9 +16,6 @@ from dirge_py.permission.facts import ResolvedPath
 from dirge_py.permission.git.repository import is_bare_repository
 from dirge_py.permission.protected import comparable_path, is_of_system, why_protected, why_secret
 from dirge_py.types.errors import FileError
-from itertools import islice, takewhile
-from pathlib import Path
-
 
 MAX_OWN_FILES = 2_000
 MAX_CERTIFICATE_BYTES = 1 << 20

@@ -14,11 +14,17 @@ such words start are compared with deny rules.
 import os.path
 import re
 from collections.abc import Iterator, Mapping, Sequence
+
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.shell_lexer import Word, word_set
 from dirge_py.permission.facts import RuleLimits
-from dirge_py.permission.patterns import WordPattern, command_pattern, match_command, program_of, quoted_command
-
+from dirge_py.permission.patterns import (
+    WordPattern,
+    command_pattern,
+    match_command,
+    program_of,
+    quoted_command,
+)
 
 _MOST_NESTED = 4
 _NO_LIMITS = RuleLimits()

@@ -3,10 +3,10 @@
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from dirge_py.lib.shell_lexer import Word, word_set
 from functools import cache
 from typing import Literal
 
+from dirge_py.lib.shell_lexer import Word, word_set
 
 OperandRule = Literal["path", "text", "revision", "none"]
 """What the operands are. `revision`: a git revision or a path, which cannot be told apart."""

@@ -9,11 +9,11 @@ follows links while descending (`grep -R`, `diff -r`), or does not end (`tail -f
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from itertools import takewhile
+
 from dirge_py.lib.shell_lexer import Word, word_set
 from dirge_py.permission.git.commands import judge_git
 from dirge_py.permission.program_options import NotReadOnly, Program, files_read, parse_options
-from itertools import takewhile
-
 
 _TAIL = Program("qvzn:c:", takes_numbers=True, long=
     "quiet silent verbose zero-terminated lines= bytes=")  # fmt: skip

@@ -2,18 +2,27 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Literal, TypeAlias, cast, get_args
+
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.nearest import nearest
 from dirge_py.lib.paths import is_below
 from dirge_py.lib.shell_lexer import ANYTHING
 from dirge_py.permission.facts import CommandFact, Fact, PathFact, ResolvedPath
-from dirge_py.permission.patterns import WordPattern, command_pattern, could_match, match_command, match_path, name_pattern, path_pattern, quoted_path
+from dirge_py.permission.patterns import (
+    WordPattern,
+    command_pattern,
+    could_match,
+    match_command,
+    match_path,
+    name_pattern,
+    path_pattern,
+    quoted_path,
+)
 from dirge_py.permission.prefix_rules import covers
 from dirge_py.types.errors import DirgeError, UsageError
 from dirge_py.types.tools import Operation
-from functools import lru_cache
-from typing import Literal, TypeAlias, cast, get_args
-
 
 Effect = Literal["allow", "ask", "deny"]
 Mode = Literal["standard", "accept", "restrictive", "plan", "yolo"]

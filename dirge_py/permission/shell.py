@@ -12,27 +12,72 @@ import os
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from dirge_py.git.repository import work_tree_of
-from dirge_py.lib.shell_lexer import ANYTHING, NotPlain, Part, Word, lex, word_set
-from dirge_py.permission.blocklist import CommandFolders, dangerous_if_empty, dangerous_tails, is_device, why_destructive
-from dirge_py.permission.command_scan import CommandScan, raw_words, reads_of_finds, reads_of_listers, scan_command, scan_words, unresolved_commands, unresolved_paths, unresolved_targets
-from dirge_py.permission.facts import CallFacts, CommandFact, Fact, PathFact, ResolvedPath, RuleLimits, UnresolvedCommand, UnresolvedParts
-from dirge_py.permission.git.commands import judge_git, shown_secrets
-from dirge_py.permission.git.repository import hooks_at
-from dirge_py.permission.launchers import files_named_in_code, runs_inline_code
-from dirge_py.permission.path_mentions import CwdTracker, MOVERS, ShellLookups, TURNS_SHELL, changed_files, enters_unknown_folder, files_in_git_objects, folders_entered, mentioned_paths, own_places_touched, too_many_paths, withheld_from_searches, without_cwd_prefix, words_to_spell
-from dirge_py.permission.patterns import names_in, program_of
-from dirge_py.permission.prefix_rules import is_sed_script
-from dirge_py.permission.program_options import NotReadOnly, paths_behind_colons
-from dirge_py.permission.programs import SHELL_BUILTINS, is_build, judge_program
-from dirge_py.permission.recursive_reads import NARROWER, RecursiveRead, recursive_read_of, with_reasons
-from dirge_py.permission.shell_structure import lex_structure, spelled_variable
-from dirge_py.types.tools import ShellCommand
 from functools import partial
 
 import tree_sitter
 import tree_sitter_bash
 
+from dirge_py.git.repository import work_tree_of
+from dirge_py.lib.shell_lexer import ANYTHING, NotPlain, Part, Word, lex, word_set
+from dirge_py.permission.blocklist import (
+    CommandFolders,
+    dangerous_if_empty,
+    dangerous_tails,
+    is_device,
+    why_destructive,
+)
+from dirge_py.permission.command_scan import (
+    CommandScan,
+    raw_words,
+    reads_of_finds,
+    reads_of_listers,
+    scan_command,
+    scan_words,
+    unresolved_commands,
+    unresolved_paths,
+    unresolved_targets,
+)
+from dirge_py.permission.facts import (
+    CallFacts,
+    CommandFact,
+    Fact,
+    PathFact,
+    ResolvedPath,
+    RuleLimits,
+    UnresolvedCommand,
+    UnresolvedParts,
+)
+from dirge_py.permission.git.commands import judge_git, shown_secrets
+from dirge_py.permission.git.repository import hooks_at
+from dirge_py.permission.launchers import files_named_in_code, runs_inline_code
+from dirge_py.permission.path_mentions import (
+    MOVERS,
+    TURNS_SHELL,
+    CwdTracker,
+    ShellLookups,
+    changed_files,
+    enters_unknown_folder,
+    files_in_git_objects,
+    folders_entered,
+    mentioned_paths,
+    own_places_touched,
+    too_many_paths,
+    withheld_from_searches,
+    without_cwd_prefix,
+    words_to_spell,
+)
+from dirge_py.permission.patterns import names_in, program_of
+from dirge_py.permission.prefix_rules import is_sed_script
+from dirge_py.permission.program_options import NotReadOnly, paths_behind_colons
+from dirge_py.permission.programs import SHELL_BUILTINS, is_build, judge_program
+from dirge_py.permission.recursive_reads import (
+    NARROWER,
+    RecursiveRead,
+    recursive_read_of,
+    with_reasons,
+)
+from dirge_py.permission.shell_structure import lex_structure, spelled_variable
+from dirge_py.types.tools import ShellCommand
 
 _LOG = logging.getLogger(__name__)
 _SIGNS = "-+(!,:"

@@ -9,11 +9,23 @@ which a part does more than look.
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.lib.shell_lexer import Joint, MAX_PARTS, NotPlain, OPERATOR, Part, REDIRECT, RESERVED, Word, screen, skip_blank, why_strange
 from itertools import product
 from typing import Literal
 
+from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.lib.shell_lexer import (
+    MAX_PARTS,
+    OPERATOR,
+    REDIRECT,
+    RESERVED,
+    Joint,
+    NotPlain,
+    Part,
+    Word,
+    screen,
+    skip_blank,
+    why_strange,
+)
 
 _BARE = re.compile(r"[A-Za-z0-9_./:@%+=,^*?\[\]-]+")
 _HEAD = re.compile(r"[A-Za-z0-9_./:][A-Za-z0-9_./:+@,-]*")

@@ -8,6 +8,10 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, metadata
+from pathlib import Path
+from typing import TYPE_CHECKING
+
 from dirge_py.config.paths import state_dir
 from dirge_py.lib import version
 from dirge_py.lib.lazy import late
@@ -20,10 +24,6 @@ from dirge_py.slash.base import FrontEnd, command
 from dirge_py.slash.settings import changed_lines
 from dirge_py.types.errors import DirgeError, UsageError
 from dirge_py.types.extensions import Command
-from importlib.metadata import PackageNotFoundError, metadata
-from pathlib import Path
-from typing import TYPE_CHECKING
-
 
 if TYPE_CHECKING:
     from dirge_py.conversation.conversation import Conversation

@@ -1,12 +1,12 @@
 """`/mode`, `/why` and `/allow`: what dirge allows without asking, and why."""
 
 from collections.abc import Sequence
+
 from dirge_py.conversation.conversation import Conversation
 from dirge_py.permission.decision import explain, format_log, format_past_decision
 from dirge_py.slash.base import FrontEnd, Tone, command, pick_name
 from dirge_py.types.errors import UsageError
 from dirge_py.types.modes import mode_named
-
 
 MODES = {
     "standard": "edits workspace files; asks before commands that can change things",

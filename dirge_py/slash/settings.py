@@ -3,6 +3,9 @@
 import asyncio
 import platform
 from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
 from dirge_py.files.atomic import atomic_write
 from dirge_py.git.repository import branch_of
 from dirge_py.lib.lazy import late
@@ -13,9 +16,6 @@ from dirge_py.lib.version import __version__
 from dirge_py.slash.base import Choice, FrontEnd, Unsupported, command, pick_name
 from dirge_py.slash.runs import running_commands
 from dirge_py.types.errors import ConfigError, DirgeError, UsageError
-from pathlib import Path
-from typing import TYPE_CHECKING, cast
-
 
 if TYPE_CHECKING:
     from dirge_py.config.commands import changed_settings, config_init

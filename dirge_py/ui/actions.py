@@ -4,6 +4,10 @@ import asyncio
 import time
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Literal
+
+from textual.app import SuspendNotSupported
+
 from dirge_py.files.assets import PICTURE_LIMIT
 from dirge_py.slash.base import Choice
 from dirge_py.ui.app import Action, DirgeApp
@@ -11,10 +15,6 @@ from dirge_py.ui.keymap import spell
 from dirge_py.ui.terminal.clipboard import read_clipboard
 from dirge_py.ui.terminal.editor import edit_in_editor, read_in_pager
 from dirge_py.ui.transcript.positions import whole_text
-from textual.app import SuspendNotSupported
-from typing import Literal
-
-
 
 QUIT_WITHIN_S = 2.0
 """A second Ctrl+C within this time quits."""

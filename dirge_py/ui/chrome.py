@@ -3,6 +3,11 @@
 import asyncio
 import json
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Literal
+
+from rich.cells import cell_len
+from textual.worker import Worker
+
 from dirge_py.extensions.plugins.registration import Plugins
 from dirge_py.frontend.controller import ChatController
 from dirge_py.lib.lazy import late
@@ -19,11 +24,6 @@ from dirge_py.ui.terminal.editor import EditorFollower
 from dirge_py.ui.theme.styles import Styles
 from dirge_py.ui.transcript.blocks import duration_text, format_tokens
 from dirge_py.ui.transcript.lines import Line
-from rich.cells import cell_len
-from textual.worker import Worker
-from typing import Literal, TYPE_CHECKING
-
-
 
 if TYPE_CHECKING:
     from dirge_py.config.schema import Config

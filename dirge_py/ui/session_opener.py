@@ -3,6 +3,10 @@
 import asyncio
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
 from dirge_py import slash
 from dirge_py.frontend.controller import ChatController
 from dirge_py.frontend.session_opener import OpenMode, SessionOpener
@@ -22,17 +26,12 @@ from dirge_py.ui.options import UiOptions, UiSettings
 from dirge_py.ui.status import prompt_in_use
 from dirge_py.ui.theme.styles import theme_names, use_extension_themes
 from dirge_py.ui.transcript.blocks import GreetingBlock
-from functools import partial
-from pathlib import Path
-from typing import Any, Protocol, TYPE_CHECKING
 
 if TYPE_CHECKING:
     from dirge_py.config.schema import Config
     from dirge_py.conversation.conversation import Conversation
     from dirge_py.permission.project_trust import TrustGate
     from dirge_py.session.history import PlanRecordEvent
-
-
 
 
 _MOST_RECENT = 3

@@ -2,15 +2,15 @@
 
 import signal
 import termios
-from dirge_py.cli.config import ConsolePrompter
-from dirge_py.slash.base import Choice
 from pathlib import Path
-from tests.support.fake_service import FakeService, ModelReply, RawReply
-from tests.support.product import Product
-from tests.support.terminal import Terminal
 
 import pytest
 
+from dirge_py.cli.config import ConsolePrompter
+from dirge_py.slash.base import Choice
+from tests.support.fake_service import FakeService, ModelReply, RawReply
+from tests.support.product import Product
+from tests.support.terminal import Terminal
 
 TAGS = RawReply(body='{"models": [{"name": "qwen3", "size": 1}, {"name": "gemma3", "size": 1}]}')
 LISTED = RawReply(body='{"data": [{"id": "a-1"}, {"id": "b-1"}, {"id": "b-2"}]}')

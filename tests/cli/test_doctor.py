@@ -6,25 +6,34 @@ import subprocess
 import sys
 import termios
 from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from dirge_py.cli.arguments import takes_only_flags
 from dirge_py.cli.doctor import doctor
 from dirge_py.config.schema import Config
 from dirge_py.sdk.doctor.checks import check_programs
 from dirge_py.sdk.doctor.report import as_text, exit_code, failed, passed, warn
-from dirge_py.sdk.doctor.terminal import SAMPLES, append_lines, check_terminal, check_terminal_answers, check_tmux, missing_lines, read_answers
+from dirge_py.sdk.doctor.terminal import (
+    SAMPLES,
+    append_lines,
+    check_terminal,
+    check_terminal_answers,
+    check_tmux,
+    missing_lines,
+    read_answers,
+)
 from dirge_py.types.errors import UsageError
 from dirge_py.ui.keymap import key_problems
-from hypothesis import given, strategies as st
-from pathlib import Path
 from tests.support.app_driver import running_app
-from tests.support.product import KEY, Product, ROOT
+from tests.support.product import KEY, ROOT, Product
 from tests.support.project import ScriptedProject
 from tests.support.requirements import as_nobody
 from tests.support.terminal import Terminal, until
 from tests.support.tmux import NEEDED, Tmux
-
-import pytest
-
 
 GOOD = {"TERM": "xterm-256color", "LANG": "en_US.UTF-8", "COLORTERM": "truecolor"}
 ANSWERS = (

@@ -1,15 +1,22 @@
 """Setting up a provider: each question, cancelling, and what is stored."""
 
 from collections.abc import Sequence
-from dirge_py.config.load import load
-from dirge_py.frontend.setup_wizard import Ending, looks_like_key, set_up, tidy_key, tidy_url, usual_name
-from dirge_py.providers.setup import ProviderSetup
-from dirge_py.slash.base import Choice, Tone
 from pathlib import Path
-from tests.support.fake_service import FakeService, ModelReply, RawReply
 
 import pytest
 
+from dirge_py.config.load import load
+from dirge_py.frontend.setup_wizard import (
+    Ending,
+    looks_like_key,
+    set_up,
+    tidy_key,
+    tidy_url,
+    usual_name,
+)
+from dirge_py.providers.setup import ProviderSetup
+from dirge_py.slash.base import Choice, Tone
+from tests.support.fake_service import FakeService, ModelReply, RawReply
 
 LISTED = RawReply(body='{"data": [{"id": "a"}, {"id": "b"}]}')
 REFUSED = RawReply(status=401, body='{"error": {"message": "no such key"}}')

@@ -2,6 +2,11 @@
 
 import asyncio
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
 from dirge_py.config.edit import save_rules
 from dirge_py.permission.questions import JudgeVerdict, model_judge
 from dirge_py.processes.programs import USUAL_PATH, search_path
@@ -12,13 +17,8 @@ from dirge_py.types.events import PermissionAnswered, PermissionAsked, SystemNot
 from dirge_py.types.hooks import CallDecision, Defer, EditArgs
 from dirge_py.types.questions import PermissionAnswer, PermissionRequest
 from dirge_py.types.tools import ToolCall
-from pathlib import Path
 from tests.permission.conftest import Project, allow, ask, deny
-from tests.support.authorizer_driver import AuthorizerDriver, NO, YES
-from typing import Any
-
-import pytest
-
+from tests.support.authorizer_driver import NO, YES, AuthorizerDriver
 
 
 @pytest.fixture

@@ -3,16 +3,16 @@
 import os
 from collections.abc import Sequence
 from contextlib import chdir
+from pathlib import Path
+
+import pytest
+
 from dirge_py.conversation.conversation import Conversation
 from dirge_py.session.store import Store
 from dirge_py.slash.base import Choice, PickerAction, Unsupported
 from dirge_py.types.errors import DirgeError, SessionElsewhere
-from pathlib import Path
 from tests.support.project import NO_SNAPSHOTS, ScriptedProject
 from tests.support.typed_commands import ScriptedFrontEnd, run_command, run_command_in
-
-import pytest
-
 
 DAY_S = 24 * 60 * 60
 

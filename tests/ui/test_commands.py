@@ -1,6 +1,12 @@
 """Slash commands in the UI."""
 
 import asyncio
+from pathlib import Path
+
+import pytest
+from textual.events import Paste
+from textual.widgets import Input
+
 from dirge_py.conversation.conversation import Conversation
 from dirge_py.permission.decision import explain
 from dirge_py.permission.project_trust import TrustGate
@@ -9,15 +15,9 @@ from dirge_py.sdk.options import SessionChoice
 from dirge_py.types.errors import ConfigError, NoProvider, SessionError
 from dirge_py.types.questions import Asker
 from dirge_py.ui.options import UiOptions, UiSettings
-from pathlib import Path
-from tests.support.app_driver import AppDriver, WAITING_COMMAND, running_app
+from tests.support.app_driver import WAITING_COMMAND, AppDriver, running_app
 from tests.support.fake_service import FakeService, ModelReply, RawReply
 from tests.support.project import ScriptedProject
-from textual.events import Paste
-from textual.widgets import Input
-
-import pytest
-
 
 
 async def test_e01_help_lists_every_command_alias_and_effective_key(project: ScriptedProject):

@@ -10,7 +10,7 @@ from dirge_py.testing import ScriptedModel
 from dirge_py.types.events import AgentEnd
 from dirge_py.ui.options import UiSettings
 from dirge_py.ui.terminal.clipboard import last_copy_file
-from tests.support.app_driver import AppDriver, WAITING_COMMAND, running_app
+from tests.support.app_driver import WAITING_COMMAND, AppDriver, running_app
 from tests.support.project import ScriptedProject, on_first
 
 ANSWER = "The build fails because of **one** missing file."

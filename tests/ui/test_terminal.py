@@ -4,11 +4,11 @@ import re
 import signal
 import termios
 from pathlib import Path
-from tests.support.fake_service import FakeService, ModelReply
-from tests.support.terminal import Terminal, is_alive, until
 
 import pytest
 
+from tests.support.fake_service import FakeService, ModelReply
+from tests.support.terminal import Terminal, is_alive, until
 
 ENDS_WITHIN_S = 2.0
 

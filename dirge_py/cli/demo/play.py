@@ -13,6 +13,9 @@ import tempfile
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
+from pathlib import Path
+from typing import ClassVar
+
 from dirge_py.cli.flags import own_command, write_line
 from dirge_py.config.load import load
 from dirge_py.config.sources import Overrides
@@ -26,14 +29,21 @@ from dirge_py.providers.scripted import Reply, ReplyMaker, Script, load_script
 from dirge_py.sdk.build import build
 from dirge_py.sdk.options import BuildOptions
 from dirge_py.types.abort import AbortSignal
-from dirge_py.types.events import AgentEnd, EvidenceTaken, ForkEvent, LoopEvent, MessageEnd, PlanPhase, SystemNotice, ToolExecutionEnd, ToolExecutionStart
+from dirge_py.types.events import (
+    AgentEnd,
+    EvidenceTaken,
+    ForkEvent,
+    LoopEvent,
+    MessageEnd,
+    PlanPhase,
+    SystemNotice,
+    ToolExecutionEnd,
+    ToolExecutionStart,
+)
 from dirge_py.types.llm import LlmContext, StreamEvent, StreamOptions
 from dirge_py.types.messages import AssistantMessage, Message, ThinkingBlock, ToolResultMessage
 from dirge_py.types.outcomes import Done
 from dirge_py.types.questions import Asker
-from pathlib import Path
-from typing import ClassVar
-
 
 PROMPT = "The tests of this project fail. Find out why, fix it, and show me that they pass."
 TEST_COMMAND = "python3 -m unittest"

@@ -5,6 +5,11 @@ import os
 import re
 import sys
 from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, cast, get_args
+
+from textual.app import SuspendNotSupported
+
 from dirge_py.lib.lazy import late
 from dirge_py.sdk.doctor import terminal
 from dirge_py.sdk.doctor.report import CheckResult, as_text
@@ -12,15 +17,10 @@ from dirge_py.slash.base import Choice, ask_option, command
 from dirge_py.types.errors import DirgeError, UsageError
 from dirge_py.ui import actions
 from dirge_py.ui.app import TuiFrontEnd
-from dirge_py.ui.chrome import ChromePresenter, Side, WIDE
+from dirge_py.ui.chrome import WIDE, ChromePresenter, Side
 from dirge_py.ui.keymap import Key, key_problems, spell
 from dirge_py.ui.terminal.clipboard import last_copy_file
 from dirge_py.ui.theme.styles import AUTO_THEME, theme_names, user_themes
-from pathlib import Path
-from textual.app import SuspendNotSupported
-from typing import Literal, TYPE_CHECKING, cast, get_args
-
-
 
 if TYPE_CHECKING:
     from dirge_py.config.edit import save_theme

@@ -5,17 +5,17 @@ A block changes only through its methods, and cleans text from outside when it r
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+from rich.style import Style
+from textual.strip import Strip
+
 from dirge_py.lib.shell_lexer import line_of_words
 from dirge_py.lib.text import clean, format_cost, plural
 from dirge_py.slash.base import Tone
 from dirge_py.types.messages import Usage
 from dirge_py.ui.theme.styles import Styles
 from dirge_py.ui.transcript.lines import Line, clip, fold, pack_hints, strip, wrap
-from rich.style import Style
-from textual.strip import Strip
-from typing import Any, Protocol
-
-
 
 
 class TranscriptBlock:

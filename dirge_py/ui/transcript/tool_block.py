@@ -5,20 +5,28 @@ import math
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
+from os import SEEK_END
+from pathlib import Path
+from typing import Any, Literal
+
+from rich.style import Style
+from textual.strip import Strip
+
 from dirge_py.lib.text import clean, plural
 from dirge_py.types.tools import LoopToolResult, is_internal
 from dirge_py.ui.theme.styles import Styles
 from dirge_py.ui.transcript import diff
-from dirge_py.ui.transcript.blocks import BlockPage, LINES_COLLAPSED, LONGEST_OUTPUT, TranscriptBlock, main_argument, paint_hidden, todo_items
+from dirge_py.ui.transcript.blocks import (
+    LINES_COLLAPSED,
+    LONGEST_OUTPUT,
+    BlockPage,
+    TranscriptBlock,
+    main_argument,
+    paint_hidden,
+    todo_items,
+)
 from dirge_py.ui.transcript.diff import DiffLayout, DiffRow
 from dirge_py.ui.transcript.lines import Span, clip, clip_words, fold, wrap
-from os import SEEK_END
-from pathlib import Path
-from rich.style import Style
-from textual.strip import Strip
-from typing import Any, Literal
-
-
 
 EndState = Literal["ok", "failed", "again", "denied", "withheld", "aborted", "repeated", "unrun"]
 CallState = Literal["running", "asking", "waiting"] | EndState
