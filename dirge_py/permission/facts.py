@@ -30,7 +30,7 @@ class ResolvedPath:
     """Whether only a workspace folder that holds more than a project has it: `/` or your home."""
 
     is_folder: bool = False
-    """Whether it is a folder outside of the workspace."""
+    """Whether it is a folder outside the workspace."""
     secret: str = ""
     """Why reading it needs a question, or ""."""
     forbidden: str = ""
@@ -97,7 +97,7 @@ class RuleLimits:
     """Whether it runs in another folder than the start of the command line."""
     spelled: tuple[tuple[int, str], ...] = ()
     """The words that a rule has to spell, with how its word has to begin: they name a secret or
-    something outside of the workspace."""
+    something outside the workspace."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

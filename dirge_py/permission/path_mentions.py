@@ -105,7 +105,7 @@ _MOST_SPELLED = 64
 def words_to_spell(
     words: Sequence[Word], folders: Sequence[str], lookups: ShellLookups
 ) -> Iterator[tuple[int, str]]:
-    """Yield the words that name a secret or something outside of the workspace.
+    """Yield the words that name a secret or something outside the workspace.
 
     With each comes the text that a rule's word has to begin with, so that no star covers it.
     """

@@ -198,8 +198,8 @@ class _ProgramBuilder(ConversationBuilder):
             attach=_as_it_is,
             gate=self.gate,
         )
-        tools = toolbox.bind((*plan.tools, *self.extensions.tools()))
-        deps = self.deps(environment, self.stream_fn, tools, toolbox.bind)
+        tools = toolbox.bind_tools((*plan.tools, *self.extensions.tools()))
+        deps = self.deps(environment, self.stream_fn, tools, toolbox.bind_tools)
         run = replace(
             deps.run,
             on_waiting=deps.run.on_waiting

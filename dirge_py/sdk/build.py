@@ -482,7 +482,7 @@ class _ProductBuilder(ConversationBuilder):
             work_environment(self, place, self.toolbox, self.environment.shells),
             stream_fn,
             self.toolbox.loop_tools,
-            self.toolbox.bind,
+            self.toolbox.bind_tools,
         )
         self._open_log()
         return replace(

@@ -211,7 +211,7 @@ class Toolbox:
     def loop_tools(self) -> Sequence[LoopTool]:
         return tuple(self._bound.values())
 
-    def bind(self, tools: Iterable[Tool[Any] | LoopTool]) -> Sequence[LoopTool]:
+    def bind_tools(self, tools: Iterable[Tool[Any] | LoopTool]) -> Sequence[LoopTool]:
         """Return further tools, bound to the same services, in their order; the last of a name."""
         named = {tool.name: tool for tool in tools}
         own = [tool for tool in named.values() if isinstance(tool, Tool)]

@@ -89,8 +89,9 @@ def test_extension_works_in_the_terminal_ui(tmp_path: Path) -> None:
     terminal.read_until("PONG 2")
     terminal.press("\x1b[20~")  # F9
     terminal.read_until("PONG key")
-    terminal.press("/theme nowhere\r")
-    terminal.read_until("phosphor, ping")
+    terminal.press("/theme\r")
+    terminal.read_until("phosphor")
+    terminal.read_until("ping")
     assert (state / "extensions" / "ping" / "started").exists()
     terminal.press("\x04")
     terminal.finish()

@@ -206,7 +206,7 @@ async def approve_hunks(driver: AppDriver) -> None:
     await driver.pilot.press("h", "enter")
     await driver.until(lambda: "1 of 2" in driver.screen)
     await driver.pilot.press("down", "down", "n", "enter")
-    await driver.until(lambda: "take 1 of 2" in driver.screen)
+    await driver.until(lambda: "accept 1 of 2" in driver.screen)
 
 
 def can_go_back(shop: Shop) -> None:

@@ -95,7 +95,7 @@ async def unknown_theme(driver: AppDriver) -> None:
 STATES: list[tuple[Callable[[AppDriver], Awaitable[None]], tuple[str, ...], str]] = [
     (permission, ("Allow bash?", "once", "deny"), "deny with a comment"),
     (permissions, ("Allow bash?", "all", "deny"), "Left/Right: the others"),
-    (hunks, ("/p/x.py", "Enter: take 4/4"), "Esc: back"),
+    (hunks, ("/p/x.py", "Enter: accept 4/4"), "Esc: back"),
     (form, ("Which database?", "Esc: cancel"), "type: answer in your own words"),
     (open_question, ("What name?", "Enter: answer", "Esc: cancel"), "Esc: cancel"),
     (trust, ("Trust this", "n No", "y Yes"), "text you type goes to the input"),

@@ -37,7 +37,7 @@ async def test_line_sent_during_run_steers_it(project: ScriptedProject) -> None:
 async def test_first_greeting_shows_tips_and_what_the_mode_means(project: ScriptedProject) -> None:
     tty = LineDriver(project)
     async with keyboard(tty) as keys:
-        await tty.tells("Mode standard: edits files in the workspace unasked, asks before")
+        await tty.tells("Mode standard: edits workspace files; asks before")
         await tty.tells("@ attaches a file. Ctrl+C interrupts a run.")
         await keys.send("/new")
         await tty.until(lambda: len(tty.opened) == 2)
