@@ -239,12 +239,13 @@ def excerpt(output: BoundedOutput) -> str:
     left_out = output.total_bytes - len(first) - len(last)
     if left_out <= 0:
         return readable(whole_characters(kept))
-    beginning = whole_characters(first, is_cut_after=True)
-    ending = whole_characters(last, is_cut_before=True)
+    # One by one: movements of the cursor in the end must not erase the note.
+    beginning = readable(whole_characters(first, is_cut_after=True))
+    ending = readable(whole_characters(last, is_cut_before=True))
     lines = output.total_lines - first.count(b"\n") - last.count(b"\n")
     amount = f"{lines:,} lines ({left_out:,} bytes)" if lines > 1 else f"{left_out:,} bytes"
     note = f"[{amount} are left out. {_whereabouts(output)}]"
-    return readable(f"{beginning.removesuffix(chr(10))}\n\n{note}\n\n{ending}")
+    return f"{beginning.removesuffix(chr(10))}\n\n{note}\n\n{ending}"
 
 
 def _first_lines(data: bytes) -> bytes:

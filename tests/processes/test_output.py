@@ -79,6 +79,15 @@ def test_one_huge_line_is_truncated_in_middle():
     assert "bytes are left out" in excerpt(output)
 
 
+def test_cursor_movements_in_the_end_leave_the_note_about_the_rest():
+    lines = b"".join(b"line %d\n" % n for n in range(2000))
+    text = excerpt(captured(lines + b"\x1b[99A\x1b[Jlast\n"))
+
+    assert text.startswith("line 0\n")
+    assert "are left out" in text
+    assert text.endswith("last\n")
+
+
 @pytest.mark.parametrize("lines", [60, 101, 199, 200, 201])
 @pytest.mark.parametrize("width", [1, 100, 300])
 def test_shown_and_omitted_bytes_add_up_to_total(lines, width):
