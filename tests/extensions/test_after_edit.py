@@ -1,14 +1,14 @@
 """`[[after_edit]]`: commands after edits of the model."""
 
+import re
+
 from dirge_py.types.messages import ToolResultMessage
 from tests.support.project import ScriptedProject
+from tests.support.typed_commands import run_command
 
+QUIET = "[loop.gates]\nverifier = 0\nresume = 0\n"
 FORMAT = "sed -i s/bad/good/ {path}"
-TABLES = f"""
-[loop.gates]
-verifier = 0
-resume = 0
-
+TABLES = f"""{QUIET}
 [[after_edit]]
 match = "*.py"
 command = "{FORMAT}"
@@ -46,12 +46,25 @@ async def test_failures_and_changes_of_commands_are_added_to_the_result(project:
         assert (project.folder / "notes.txt").read_text() == "bad\n"
 
 
-async def test_command_that_the_rules_do_not_allow_is_not_run(project: ScriptedProject):
-    project.configure('[[after_edit]]\nmatch = "*.py"\ncommand = "touch ran"\n')
+async def test_command_runs_once_the_rule_in_its_notice_is_stored(project: ScriptedProject):
+    project.configure(QUIET + '[[after_edit]]\nmatch = "*.py"\ncommand = "touch ran {path}"\n')
     project.model.will_call("write", path="a.py", content="x\n").will_say("ok")
+    project.model.will_call("write", path="b.py", content="x\n").will_say("ok")
     async with project.open() as conversation:
         seen: list[str] = []
         conversation.subscribe(lambda event: seen.append(str(getattr(event, "content", ""))))
         await conversation.send("go")
-    assert not (project.folder / "ran").exists()
-    assert any("[[after_edit]] `touch ran` was not run" in text for text in seen)
+        assert not (project.folder / "ran").exists()
+        [notice] = [text for text in seen if "[[after_edit]] `touch ran a.py` was not run" in text]
+        await run_command(re.findall("`(/allow add .*)`", notice)[0], conversation)
+        await conversation.send("go on")
+        assert (project.folder / "ran").exists()
+
+
+async def test_file_name_is_never_an_option(project: ScriptedProject):
+    project.configure(QUIET + '[[after_edit]]\nmatch = "*.py"\ncommand = "cat {path}; false"\n')
+    project.model.will_call("write", path="--help.py", content="mine\n").will_say("ok")
+    async with project.open() as conversation:
+        conversation.settings.set_mode("yolo")
+        await conversation.send("go")
+    assert "`cat ./--help.py; false` failed (exit 1).]\nmine" in tool_results(project)[0]

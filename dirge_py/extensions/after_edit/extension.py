@@ -58,24 +58,28 @@ class AfterEdit(Extension):
         for path in _edited_paths(result.details):
             for table, rules in self._tables:
                 if is_below(path, rules.base) and ignored_by([rules], path, is_folder=False):
-                    notes += await self._run(table, path, info)
+                    notes += await self._run(table, path, info, f"{call.id}-after")
         if not notes:
             return None
         return AfterToolCallResult(content=(*result.content, TextBlock("\n\n".join(notes))))
 
-    async def _run(self, table: AfterEditTable, path: str, info: TurnInfo) -> list[str]:
+    async def _run(
+        self, table: AfterEditTable, path: str, info: TurnInfo, call_id: str
+    ) -> list[str]:
         """Run one command for one file; return notes for the model."""
         shown = os.path.relpath(path, self._host.cwd)
+        # A name that begins with a hyphen must not become an option.
+        shown = os.path.join(os.curdir, shown) if shown.startswith("-") else shown
         command = table.command.replace("{path}", shlex.quote(shown))
-        if not self._may_run(command):
-            return []
         before = await asyncio.to_thread(_bytes_of, path)
+        if not self._may_run(command, table, call_id):
+            return []
         try:
             ended = await self._host.runner.run(
                 command,
                 cwd=str(self._host.cwd),
                 timeout_s=table.timeout_s,
-                call_id="",
+                call_id=call_id,
                 signal=info.signal,
             )
         except DirgeError as error:
@@ -97,19 +101,19 @@ class AfterEdit(Extension):
             await asyncio.to_thread(self._remember, path)
         return notes
 
-    def _may_run(self, command: str) -> bool:
+    def _may_run(self, command: str, table: AfterEditTable, call_id: str) -> bool:
         """Whether the rules allow the command; otherwise the user is told once why not."""
         decision = self._host.conversation.settings.why("bash", json.dumps({"command": command}))
         if decision.effect == "allow":
             is_read_only = decision.is_read_only
-            self._host.runner.prepare("", {}, frozenset(), is_read_only=is_read_only)
+            self._host.runner.prepare(call_id, {}, frozenset(), is_read_only=is_read_only)
             return True
-        program = command.split()[0]
-        if program not in self._noticed:
-            self._noticed.add(program)
+        if table.command not in self._noticed:
+            self._noticed.add(table.command)
+            rule = table.command.replace("{path}", "*").strip()
             self._host.notify(
                 f"[[after_edit]] `{command}` was not run: {decision.reason}. "
-                f"`/allow add execute:{program} *` allows it for this session."
+                f"`/allow add execute:{rule}` allows it for this session."
             )
         return False
 
