@@ -2,10 +2,10 @@
 
 import re
 
-from textual import events
-
 from tests.support.app_driver import running_app
 from tests.support.project import ScriptedProject
+from textual import events
+
 
 
 async def test_four_keys_insert_a_newline(project: ScriptedProject):
@@ -223,6 +223,14 @@ async def test_history_search_without_match_keeps_draft(project: ScriptedProject
         assert driver.app.composer.draft == "my draft"
         await driver.pilot.press("enter")
         assert driver.app.composer.text == "my draft"
+
+
+async def test_up_without_earlier_prompts_leaves_the_input_usable(project: ScriptedProject):
+    async with running_app(project) as driver:
+        await driver.pilot.press("up", "ctrl+u", "up", "down", "h", "up", "i")
+        assert driver.app.composer.text == "hi"
+        await driver.pilot.press("enter")
+        await driver.until(lambda: driver.sent == ["hi"])
 
 
 async def test_history_search_shows_no_prompt_that_does_not_match(project: ScriptedProject):

@@ -1,15 +1,15 @@
 """A text area with whole placeholders, a kill ring and undo by words; the earlier prompts."""
 
 from collections.abc import Iterable, Sequence
-from typing import Any
-
+from dirge_py.ui.prompt.placeholders import Pastes
 from textual import events
 from textual.document._document import EditResult, Location, Selection
 from textual.document._edit import Edit
 from textual.document._history import EditHistory
 from textual.widgets import TextArea
+from typing import Any
 
-from dirge_py.ui.prompt.placeholders import Pastes
+
 
 _MOST_PROMPTS = 500
 
@@ -47,9 +47,9 @@ class InputHistory:
     def older(self, current: str) -> str | None:
         """Return the previous prompt; the first step keeps `current` as the draft."""
         self._keep_changed(current)
-        if self._at is None:
+        if self._at is None and self.prompts:
             self._draft, self._at = current, len(self.prompts)
-        if self._at == 0:
+        if not self._at:
             return None
         self._at -= 1
         return self.prompts[self._at]
