@@ -5,24 +5,19 @@ import difflib
 import re
 import time
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
-from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVar
-
 from dirge_py.frontend.line.streams import AnswerInterrupted, LineWriter, PlainLines
 from dirge_py.lib.text import plural, visible, visible_code, visible_name
 from dirge_py.slash.base import Choice
 from dirge_py.types.errors import DirgeError
-from dirge_py.types.questions import (
-    PermissionAnswer,
-    PermissionRequest,
-    Question,
-    QuestionAnswer,
-    TrustOffer,
-)
+from dirge_py.types.questions import PermissionAnswer, PermissionRequest, Question, QuestionAnswer, TrustOffer
 from dirge_py.types.tools import FileChange, Preview
+from functools import partial
+from typing import Literal, TYPE_CHECKING, TypeAlias, TypeVar
 
 if TYPE_CHECKING:
     from dirge_py.frontend.line.editor import TerminalLines
+
+
 
 LineSource: TypeAlias = "PlainLines | TerminalLines"
 
@@ -339,7 +334,8 @@ class LineAsker:
                     return None
                 else:
                     what = f"{visible(line.strip())!r} isn't an answer to this question."
-                    self._keep(line, f"{what} dirge keeps it as a draft.")
+                    kept = f"{what} dirge keeps it as a draft."
+                    self._keep(line, kept if line.strip() else "Type one of the answers above.")
         except AnswerInterrupted:
             self._on_stop()
             return None

@@ -115,6 +115,8 @@ async def test_line_that_is_not_an_answer_stays_draft(project: ScriptedProject) 
         await tty.tells(
             "'please stop' isn't an answer to this question. dirge keeps it as a draft."
         )
+        await keys.answer("Question: allow bash?", "")
+        await tty.tells("Type one of the answers above.")
         await keys.answer("Question: allow bash?", "n")
         await tty.tells("Done.")
         await tty.until(lambda: tty.repl.source.draft.endswith("please stop"))
