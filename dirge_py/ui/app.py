@@ -4,18 +4,6 @@ import asyncio
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
-
-from textual import events, work
-from textual.app import ComposeResult
-from textual.containers import Horizontal
-from textual.theme import Theme
-from textual.timer import Timer
-from textual.widgets import Input, TextArea
-from textual.worker import Worker
-
 from dirge_py.frontend.controller import ChatController
 from dirge_py.frontend.replay import plan_events
 from dirge_py.frontend.setup_wizard import looks_like_key
@@ -27,10 +15,10 @@ from dirge_py.types.questions import Question, QuestionAnswer
 from dirge_py.ui.chrome import ChromePresenter
 from dirge_py.ui.dialog_host import DialogHost
 from dirge_py.ui.feed import TranscriptFeed
-from dirge_py.ui.keymap import TOGETHER, Keymap, spell
+from dirge_py.ui.keymap import Keymap, TOGETHER, spell
 from dirge_py.ui.options import UiOptions, UiSettings
 from dirge_py.ui.panels.choices import ChoiceList, LineQuestion, Picker
-from dirge_py.ui.panels.dialog import PAUSE_S, Dialog, DialogOptions
+from dirge_py.ui.panels.dialog import Dialog, DialogOptions, PAUSE_S
 from dirge_py.ui.panels.find_bar import FindBar
 from dirge_py.ui.panels.side_panels import InputRule, QueuePanel, key_hint
 from dirge_py.ui.prompt.completion import Completer
@@ -48,10 +36,23 @@ from dirge_py.ui.theme.switcher import ThemeSwitcher, css_variables
 from dirge_py.ui.transcript.layout import LinePosition
 from dirge_py.ui.transcript.view import TranscriptWidget
 from dirge_py.ui.user_shell import ShellBox, UserShell
+from functools import partial
+from pathlib import Path
+from textual import events, work
+from textual.app import ComposeResult
+from textual.containers import Horizontal
+from textual.theme import Theme
+from textual.timer import Timer
+from textual.widgets import Input, TextArea
+from textual.worker import Worker
+from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
     from dirge_py.config.schema import Config
     from dirge_py.conversation.conversation import Conversation
+
+
+
 
 
 Action: TypeAlias = Callable[["DirgeApp"], object]
@@ -330,17 +331,18 @@ class DirgeApp(TerminalApp):
     @work
     async def on_composer_sent(self, message: Composer.Sent) -> None:
         self.transcript.go_to_end()
+        is_closed = self.controller.conversation is None and not self.dialogs.is_asking
         if self.controller.conversation is None and looks_like_key(message.text):
             # After the setup it would be the first prompt, whichever provider was chosen.
             self.composer.prompts.forget(message.text)
             self.feed.notify("That looked like an API key. It was not sent.", tone="warning")
-            await self.session_opener.finished()
+            if is_closed:
+                await self.session_opener.finished()
             return
-        if self.controller.conversation is None and not await self.session_opener.finished():
+        if is_closed and not await self.session_opener.finished():
             self.give_back(message.text)
             return
-        has_conversation = self.controller.conversation is not None
-        if self.dialogs.is_asking and has_conversation and not self.controller.is_busy:
+        if self.dialogs.is_asking and not self.controller.is_busy:
             # A run would change the subject of the question.
             self.give_back(message.text)
             return

@@ -49,6 +49,19 @@ async def test_trust_is_asked_once_before_conversation_opens(
         assert not is_asking(driver)
 
 
+async def test_line_sent_at_trust_question_stays_in_the_input(
+    project: ScriptedProject, gate: TrustGate
+) -> None:
+    async with running_app(project, opens=False, project=lambda: gate) as driver:
+        await driver.until(lambda: is_asking(driver))
+        await driver.pilot.press(*"ok", "enter")
+        await driver.until(lambda: driver.app.composer.text == "ok")
+        await driver.pilot.press("escape", "escape")
+        await driver.until(lambda: driver.app.controller.conversation)
+        await driver.idle()
+        assert (driver.app.composer.text, driver.sent) == ("ok", [])
+
+
 async def test_theme_of_project_is_used_once_trusted(
     project: ScriptedProject, gate: TrustGate
 ) -> None:
