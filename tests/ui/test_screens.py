@@ -6,11 +6,6 @@ Update on purpose only: `pytest tests/ui/test_screens.py --snapshot-update`, and
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
-
-import pytest
-from pytest_textual_snapshot import SVGImageExtension
-from syrupy.assertion import SnapshotAssertion
-
 from dirge_py.permission.rules import Mode
 from dirge_py.providers.scripted import Reply
 from dirge_py.types.errors import ProviderError
@@ -21,11 +16,15 @@ from dirge_py.types.tools import Preview
 from dirge_py.ui import app, session_opener
 from dirge_py.ui.options import UiSettings
 from dirge_py.ui.transcript import tool_block
-from tests.support.app_driver import WAITING_COMMAND, AppDriver, running_app
+from pytest_textual_snapshot import SVGImageExtension
+from syrupy.assertion import SnapshotAssertion
+from tests.support.app_driver import AppDriver, WAITING_COMMAND, running_app
 from tests.support.project import ScriptedProject
-from tests.ui.test_hunk_view import GONE, X
-from tests.ui.test_hunk_view import request as change_of
+from tests.ui.test_hunk_view import GONE, X, request as change_of
 from tests.ui.test_transcript import SAMPLE
+
+import pytest
+
 
 SIZES = ((80, 24), (60, 20), (120, 40), (200, 50))
 USUAL_SIZES = ((80, 24), (120, 40))
@@ -183,9 +182,42 @@ async def finds(driver: AppDriver) -> None:
         await driver.until(
             lambda: all(w.is_finished for w in driver.app.workers if w.node is driver.app.find_bar)
         )
-    assert "2 of 4" in driver.screen
+    assert "3 of 4" in driver.screen
 
 
+async def lists_sessions(driver: AppDriver) -> None:
+    for prompt in ("fix the rounding error", "why is CI red?", "write the docs of every parameter"):
+        async with driver.project.open() as conversation:
+            await conversation.send(prompt)
+    await driver.send("/sessions")
+    await driver.until(lambda: driver.app.picker.has_focus)
+    await driver.pilot.press("down")
+
+
+async def completes(driver: AppDriver) -> None:
+    await driver.idle()
+    await driver.type("/co")
+    await driver.until(lambda: driver.app.proposals.is_open)
+    await driver.pilot.press("down")
+
+
+async def rewinds(driver: AppDriver) -> None:
+    for prompt in ("fix the rounding error", "now write a test"):
+        sent = len(driver.sent)
+        await driver.send(prompt)
+        await driver.until(lambda sent=sent: len(driver.sent) > sent)
+        await driver.idle()
+    await driver.send("/rewind 2")
+    await driver.until(lambda: driver.panel and driver.panel.has_focus and driver.panel.is_open)
+    await driver.pilot.press("down")
+
+
+ONLY_DARK = {
+    "sessions": State(lists_sessions),
+    "completion": State(completes),
+    "rewind": State(rewinds),
+}
+"""States that other colours and sizes show nothing new about."""
 STATES = {
     "start": State(nothing),
     "streaming": State(streams, streams_and_stops),
@@ -248,6 +280,20 @@ async def test_screen_in_color_matches_snapshot(
         taken += [*await shots(driver, "light")]
 
     assert [name for name, shot in taken if pictures(name=name) != shot] == []
+
+
+@pytest.mark.parametrize("state", ONLY_DARK)
+async def test_list_matches_snapshot(
+    snapshot: SnapshotAssertion, project: ScriptedProject, state: str
+) -> None:
+    pictures = snapshot.use_extension(SVGImageExtension)
+    async with running_app(
+        project, size=SIZES[0], mode="yolo", clock=lambda: 0.0, prepare=still
+    ) as driver:
+        await ONLY_DARK[state].act(driver)
+        [(name, shot)] = await shots(driver, "dark", SIZES[:1])
+
+    assert pictures(name=name) == shot
 
 
 @pytest.mark.parametrize("state", STATES)

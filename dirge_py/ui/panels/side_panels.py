@@ -1,12 +1,6 @@
 """The panels around the transcript: at the sides, the todo list, the queue and its hints."""
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
-
-from rich.cells import cell_len
-from textual.geometry import Region, Size
-from textual.reactive import reactive
-
 from dirge_py.frontend.controller import ChatController, QueuedPrompt
 from dirge_py.lib.text import clean, plural
 from dirge_py.types.extensions import PluginReport
@@ -16,10 +10,17 @@ from dirge_py.ui.prompt.composer import Composer
 from dirge_py.ui.status import ContextGauge, mode_style
 from dirge_py.ui.theme.styles import Styles
 from dirge_py.ui.transcript.lines import Line, LinesWidget, clip
+from rich.cells import cell_len
+from textual.geometry import Region, Size
+from textual.reactive import reactive
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from dirge_py.processes.runner import ShellState
     from dirge_py.ui.git_status import GitStatus
+
+
+
 
 
 _ROWS_FOR_OTHERS = 8
@@ -74,7 +75,7 @@ class QueuePanel(LinesWidget):
 
     def show_queue(self, waiting: Sequence[QueuedPrompt], hint: str, progress: str = "") -> None:
         """Show the prompts, and the hint with a spinner in front if it contains `progress`."""
-        progress = progress if progress in hint.split(" · ")[0] else ""
+        progress = progress if progress in hint else ""
         if (waiting, hint, progress) != (self._waiting, self._hint, self._progress):
             # Another number of lines changes the layout of the screen, other words don't.
             is_same_size = (len(waiting), bool(hint)) == (len(self._waiting), bool(self._hint))
@@ -118,7 +119,7 @@ class QueuePanel(LinesWidget):
         return [*line, *hint_line(rest, self._styles)]
 
     def _line(self, waiting: QueuedPrompt, width: int) -> Line:
-        mark = _MARKS.get(waiting.kind, "⧗ when done: ")
+        mark = _MARKS.get(waiting.kind, "○ when done: ")
         style = self._styles.warning if waiting.kind == "steering" else self._styles.accent
         return [(mark, style), (clip(clean(waiting.text), width - len(mark)), self._styles.text)]
 

@@ -130,12 +130,13 @@ class PhaseBlock(TranscriptBlock):
     def _paint_rule(self, width: int, styles: Styles) -> list[Strip]:
         title = clip(step_of_plan(self.phase, self.step), max(1, width - 6))
         left = width - cell_len(title) - 4
-        spans: list[Span] = [("── ", styles.dim), (title, styles.heading)]
+        look = styles.markdown.line
+        spans: list[Span] = [("── ", look), (title, styles.heading)]
         needed = cell_len(self._sandbox) + 4
         if self._sandbox and needed + _LEAST_RULE <= left:
-            rule = f" {'─' * (left - needed)} {self._sandbox} ──"
-            return [strip([*spans, (rule, styles.dim)])]
-        line = strip([*spans, (f" {'─' * left}", styles.dim)])
+            rule = (f" {'─' * (left - needed)} ", look)
+            return [strip([*spans, rule, (self._sandbox, styles.dim), (" ──", look)])]
+        line = strip([*spans, (f" {'─' * left}", look)])
         below = wrap([(self._sandbox, styles.dim)], width, indent=(_INDENT, styles.text))
         return [line, *below] if self._sandbox else [line]
 
