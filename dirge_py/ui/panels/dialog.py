@@ -152,10 +152,15 @@ def fit_hints(text: str, width: int) -> str:
     return rows[0] if cell_len(rows[0]) <= width else clip(text, width)
 
 
-def select_hint(enter: str, *, is_chosen: bool) -> KeyHint:
+_LEAST_HINT = 20
+"""Columns below which the hint about selecting is shorter."""
+
+
+def select_hint(enter: str, width: int, *, is_chosen: bool) -> KeyHint:
     """Return what to do for an answer; `enter` is the key that confirms it."""
-    words = f"{enter}: answer"
-    return (words, words) if is_chosen else (f"select, then {enter}", f"pick, then {enter}")
+    verb = "select" if width >= _LEAST_HINT else "pick"
+    words = f"{enter}: answer" if is_chosen else f"{verb}, then {enter}"
+    return (words, words)
 
 
 def has_air(needed: int, rows: int) -> bool:

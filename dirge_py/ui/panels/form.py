@@ -5,28 +5,19 @@ Nothing is selected at first, so that Enter alone answers nothing.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal, Unpack
-
+from dirge_py.lib.text import clean, plural, visible_name
+from dirge_py.types.questions import ActingFile, Question, QuestionAnswer, TrustOffer
+from dirge_py.ui.keymap import Scope
+from dirge_py.ui.panels.dialog import Dialog, DialogOptions, GuardedKey, KeyHint, Role, has_air, paint_key_hints, select_hint
+from dirge_py.ui.terminal.app_base import ScreenAction
+from dirge_py.ui.transcript.lines import Line, selected_row, strip, wrap
 from rich.cells import cell_len
 from textual import events
 from textual.app import ComposeResult
 from textual.strip import Strip
+from typing import ClassVar, Literal, Unpack
 
-from dirge_py.lib.text import clean, plural, visible_name
-from dirge_py.types.questions import ActingFile, Question, QuestionAnswer, TrustOffer
-from dirge_py.ui.keymap import Scope
-from dirge_py.ui.panels.dialog import (
-    Dialog,
-    DialogOptions,
-    GuardedKey,
-    KeyHint,
-    Role,
-    has_air,
-    paint_key_hints,
-    select_hint,
-)
-from dirge_py.ui.terminal.app_base import ScreenAction
-from dirge_py.ui.transcript.lines import Line, selected_row, strip, wrap
+
 
 _HASH_SHOWN = 12
 """Hex digits of a hash, to compare with `sha256sum`."""
@@ -71,7 +62,7 @@ class TrustDialog(Dialog[bool]):
             hints = [("Space: read to the end to say yes", "Space: read to the end")]
         elif self.is_open:
             key = self._keymap.name_of("trust", "choose")
-            hints.insert(0, select_hint(key, is_chosen=bool(self._chosen)))
+            hints.insert(0, select_hint(key, width, is_chosen=bool(self._chosen)))
         return lines + paint_key_hints(hints, width, self._styles, most=1, indent="  ")
 
     def _option(self, action: str, words: str) -> Line:
@@ -246,7 +237,7 @@ class QuestionForm(Dialog[Sequence[QuestionAnswer] | None]):
             return paint_key_hints(self.hints_of_typing, width, self._styles)
         hints: list[KeyHint] = [(f"{choose}: {self._what_enter_answers()}", f"{choose}: answer")]
         if self._now.cursor is None and not self.has_class("writing"):
-            hints = [select_hint(choose, is_chosen=False)]
+            hints = [select_hint(choose, width, is_chosen=False)]
         if self._now.question.is_multiple and self._now.question.options:
             hints.insert(0, (f"{key('toggle')}: tick",) * 2)
         is_detour = self.has_class("writing") and self._now.question.options

@@ -5,40 +5,24 @@ Nothing is selected at first, so that Enter alone answers nothing.
 """
 
 from collections.abc import Sequence
-from typing import Literal, Unpack
-
+from dirge_py.lib.text import visible, visible_name
+from dirge_py.types.errors import DirgeError
+from dirge_py.types.questions import PermissionAnswer, PermissionRequest, Reach, RuleOffer
+from dirge_py.ui.keymap import Scope
+from dirge_py.ui.panels.dialog import Dialog, DialogOptions, KeyHint, Role, ScrollingLines, has_air, paint_key_hints, select_hint
+from dirge_py.ui.panels.hunk_view import EditFile, HunkView
+from dirge_py.ui.panels.permission_request import Option, PermissionChoice, STORING, WORDS, paint_reach, paint_request
+from dirge_py.ui.theme.styles import Styles
+from dirge_py.ui.transcript.lines import Line, clip, selected_row, strip, wrap
 from rich.cells import cell_len
 from rich.style import Style
 from textual import events
 from textual.app import ComposeResult
 from textual.strip import Strip
 from textual.widgets import Input
+from typing import Literal, Unpack
 
-from dirge_py.lib.text import visible, visible_name
-from dirge_py.types.errors import DirgeError
-from dirge_py.types.questions import PermissionAnswer, PermissionRequest, Reach, RuleOffer
-from dirge_py.ui.keymap import Scope
-from dirge_py.ui.panels.dialog import (
-    Dialog,
-    DialogOptions,
-    KeyHint,
-    Role,
-    ScrollingLines,
-    has_air,
-    paint_key_hints,
-    select_hint,
-)
-from dirge_py.ui.panels.hunk_view import EditFile, HunkView
-from dirge_py.ui.panels.permission_request import (
-    STORING,
-    WORDS,
-    Option,
-    PermissionChoice,
-    paint_reach,
-    paint_request,
-)
-from dirge_py.ui.theme.styles import Styles
-from dirge_py.ui.transcript.lines import Line, clip, selected_row, strip, wrap
+
 
 _DETOURS = {
     "comment": "write a comment and deny",
@@ -181,7 +165,7 @@ class PermissionDialog(Dialog[Sequence[PermissionAnswer]]):
             line = strip([(mark, self._styles.accent), key, (words, style)])
             lines.append(selected_row(line, width, self._styles.accent) if is_selected else line)
         most = 1 if width < _NARROW else 2
-        usual = self._usual_hints()
+        usual = self._usual_hints(width)
         shown, wanted = (
             paint_key_hints(hints, width, self._styles, most=most, indent="  ")
             for hints in (self._hints(usual), usual)
@@ -224,16 +208,16 @@ class PermissionDialog(Dialog[Sequence[PermissionAnswer]]):
             strips.append(strip([(f"{mark} ", style), (words, styles.dim)]))
         return strips
 
-    def _usual_hints(self) -> Sequence[KeyHint]:
+    def _usual_hints(self, width: int) -> Sequence[KeyHint]:
         asked, name = self._asked, self._keymap.name_of
         enter, comment = name("dialog", "choose"), name("dialog", "comment")
-        hints = [select_hint(enter, is_chosen=bool(asked.chosen))]
+        hints = [select_hint(enter, width, is_chosen=bool(asked.chosen))]
         hints.append((f"{comment}: deny with a comment", f"{comment}: comment"))
         if rules := asked.next_rules:
             key = name("dialog", "wider")
-            width = "the exact" if asked.at + 1 == len(asked.offers) else "a wider"
-            words = f"store {rules}" if len(rules) <= _LONGEST_NAMED else f"{width} rule"
-            hints.append((f"{key}: {words}", f"{key}: {width.split()[1]}"))
+            kind = "the exact" if asked.at + 1 == len(asked.offers) else "a wider"
+            words = f"store {rules}" if len(rules) <= _LONGEST_NAMED else f"{kind} rule"
+            hints.append((f"{key}: {words}", f"{key}: {kind.split()[1]}"))
         if asked.offers:
             hints.append((f"{name('dialog', 'edit_rule')}: change the rule",) * 2)
         if asked.request.command:
