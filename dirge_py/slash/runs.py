@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
+
 from dirge_py.context.prompt_text import prompt_text
 from dirge_py.conversation.conversation import Conversation
 from dirge_py.conversation.deps import ForkOptions
@@ -17,7 +18,6 @@ from dirge_py.tools.todo_list import TodoList
 from dirge_py.types.errors import DirgeError, UsageError
 from dirge_py.types.events import LoopEvent, UsageReported
 from dirge_py.types.messages import AssistantMessage, ToolResultMessage
-
 
 _SHOWN_CHARS = 60
 _NO_TODOS = "The todo list is empty."

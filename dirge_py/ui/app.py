@@ -4,6 +4,18 @@ import asyncio
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
+
+from textual import events, work
+from textual.app import ComposeResult
+from textual.containers import Horizontal
+from textual.theme import Theme
+from textual.timer import Timer
+from textual.widgets import Input, TextArea
+from textual.worker import Worker
+
 from dirge_py.frontend.controller import ChatController
 from dirge_py.frontend.replay import plan_events
 from dirge_py.frontend.setup_wizard import looks_like_key
@@ -15,10 +27,10 @@ from dirge_py.types.questions import Question, QuestionAnswer
 from dirge_py.ui.chrome import ChromePresenter
 from dirge_py.ui.dialog_host import DialogHost
 from dirge_py.ui.feed import TranscriptFeed
-from dirge_py.ui.keymap import Keymap, TOGETHER, spell
+from dirge_py.ui.keymap import TOGETHER, Keymap, spell
 from dirge_py.ui.options import UiOptions, UiSettings
 from dirge_py.ui.panels.choices import ChoiceList, LineQuestion, Picker
-from dirge_py.ui.panels.dialog import Dialog, DialogOptions, PAUSE_S
+from dirge_py.ui.panels.dialog import PAUSE_S, Dialog, DialogOptions
 from dirge_py.ui.panels.find_bar import FindBar
 from dirge_py.ui.panels.side_panels import InputRule, QueuePanel, key_hint
 from dirge_py.ui.prompt.completion import Completer
@@ -36,23 +48,10 @@ from dirge_py.ui.theme.switcher import ThemeSwitcher, css_variables
 from dirge_py.ui.transcript.layout import LinePosition
 from dirge_py.ui.transcript.view import TranscriptWidget
 from dirge_py.ui.user_shell import ShellBox, UserShell
-from functools import partial
-from pathlib import Path
-from textual import events, work
-from textual.app import ComposeResult
-from textual.containers import Horizontal
-from textual.theme import Theme
-from textual.timer import Timer
-from textual.widgets import Input, TextArea
-from textual.worker import Worker
-from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
     from dirge_py.config.schema import Config
     from dirge_py.conversation.conversation import Conversation
-
-
-
 
 
 Action: TypeAlias = Callable[["DirgeApp"], object]

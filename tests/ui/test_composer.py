@@ -2,10 +2,10 @@
 
 import re
 
-from tests.support.app_driver import running_app
-from tests.support.project import ScriptedProject
 from textual import events
 
+from tests.support.app_driver import running_app
+from tests.support.project import ScriptedProject
 
 
 async def test_four_keys_insert_a_newline(project: ScriptedProject):

@@ -6,6 +6,11 @@ Update on purpose only: `pytest tests/ui/test_screens.py --snapshot-update`, and
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
+
+import pytest
+from pytest_textual_snapshot import SVGImageExtension
+from syrupy.assertion import SnapshotAssertion
+
 from dirge_py.permission.rules import Mode
 from dirge_py.providers.scripted import Reply
 from dirge_py.types.errors import ProviderError
@@ -16,15 +21,11 @@ from dirge_py.types.tools import Preview
 from dirge_py.ui import app, session_opener
 from dirge_py.ui.options import UiSettings
 from dirge_py.ui.transcript import tool_block
-from pytest_textual_snapshot import SVGImageExtension
-from syrupy.assertion import SnapshotAssertion
-from tests.support.app_driver import AppDriver, WAITING_COMMAND, running_app
+from tests.support.app_driver import WAITING_COMMAND, AppDriver, running_app
 from tests.support.project import ScriptedProject
-from tests.ui.test_hunk_view import GONE, X, request as change_of
+from tests.ui.test_hunk_view import GONE, X
+from tests.ui.test_hunk_view import request as change_of
 from tests.ui.test_transcript import SAMPLE
-
-import pytest
-
 
 SIZES = ((80, 24), (60, 20), (120, 40), (200, 50))
 USUAL_SIZES = ((80, 24), (120, 40))

@@ -5,18 +5,24 @@ import difflib
 import re
 import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVar
+
 from dirge_py.frontend.line.streams import AnswerInterrupted, LineWriter, PlainLines
 from dirge_py.lib.text import plural, visible, visible_code, visible_name
 from dirge_py.slash.base import Choice
 from dirge_py.types.errors import DirgeError
-from dirge_py.types.questions import PermissionAnswer, PermissionRequest, Question, QuestionAnswer, TrustOffer
+from dirge_py.types.questions import (
+    PermissionAnswer,
+    PermissionRequest,
+    Question,
+    QuestionAnswer,
+    TrustOffer,
+)
 from dirge_py.types.tools import FileChange, Preview
-from functools import partial
-from typing import Literal, TYPE_CHECKING, TypeAlias, TypeVar
 
 if TYPE_CHECKING:
     from dirge_py.frontend.line.editor import TerminalLines
-
 
 
 LineSource: TypeAlias = "PlainLines | TerminalLines"

@@ -5,19 +5,28 @@ Nothing is selected at first, so that Enter alone answers nothing.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from dirge_py.lib.text import clean, plural, visible_name
-from dirge_py.types.questions import ActingFile, Question, QuestionAnswer, TrustOffer
-from dirge_py.ui.keymap import Scope
-from dirge_py.ui.panels.dialog import Dialog, DialogOptions, GuardedKey, KeyHint, Role, has_air, paint_key_hints, select_hint
-from dirge_py.ui.terminal.app_base import ScreenAction
-from dirge_py.ui.transcript.lines import Line, selected_row, strip, wrap
+from typing import ClassVar, Literal, Unpack
+
 from rich.cells import cell_len
 from textual import events
 from textual.app import ComposeResult
 from textual.strip import Strip
-from typing import ClassVar, Literal, Unpack
 
-
+from dirge_py.lib.text import clean, plural, visible_name
+from dirge_py.types.questions import ActingFile, Question, QuestionAnswer, TrustOffer
+from dirge_py.ui.keymap import Scope
+from dirge_py.ui.panels.dialog import (
+    Dialog,
+    DialogOptions,
+    GuardedKey,
+    KeyHint,
+    Role,
+    has_air,
+    paint_key_hints,
+    select_hint,
+)
+from dirge_py.ui.terminal.app_base import ScreenAction
+from dirge_py.ui.transcript.lines import Line, selected_row, strip, wrap
 
 _HASH_SHOWN = 12
 """Hex digits of a hash, to compare with `sha256sum`."""

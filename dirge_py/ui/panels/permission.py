@@ -5,24 +5,40 @@ Nothing is selected at first, so that Enter alone answers nothing.
 """
 
 from collections.abc import Sequence
-from dirge_py.lib.text import visible, visible_name
-from dirge_py.types.errors import DirgeError
-from dirge_py.types.questions import PermissionAnswer, PermissionRequest, Reach, RuleOffer
-from dirge_py.ui.keymap import Scope
-from dirge_py.ui.panels.dialog import Dialog, DialogOptions, KeyHint, Role, ScrollingLines, has_air, paint_key_hints, select_hint
-from dirge_py.ui.panels.hunk_view import EditFile, HunkView
-from dirge_py.ui.panels.permission_request import Option, PermissionChoice, STORING, WORDS, paint_reach, paint_request
-from dirge_py.ui.theme.styles import Styles
-from dirge_py.ui.transcript.lines import Line, clip, selected_row, strip, wrap
+from typing import Literal, Unpack
+
 from rich.cells import cell_len
 from rich.style import Style
 from textual import events
 from textual.app import ComposeResult
 from textual.strip import Strip
 from textual.widgets import Input
-from typing import Literal, Unpack
 
-
+from dirge_py.lib.text import visible, visible_name
+from dirge_py.types.errors import DirgeError
+from dirge_py.types.questions import PermissionAnswer, PermissionRequest, Reach, RuleOffer
+from dirge_py.ui.keymap import Scope
+from dirge_py.ui.panels.dialog import (
+    Dialog,
+    DialogOptions,
+    KeyHint,
+    Role,
+    ScrollingLines,
+    has_air,
+    paint_key_hints,
+    select_hint,
+)
+from dirge_py.ui.panels.hunk_view import EditFile, HunkView
+from dirge_py.ui.panels.permission_request import (
+    STORING,
+    WORDS,
+    Option,
+    PermissionChoice,
+    paint_reach,
+    paint_request,
+)
+from dirge_py.ui.theme.styles import Styles
+from dirge_py.ui.transcript.lines import Line, clip, selected_row, strip, wrap
 
 _DETOURS = {
     "comment": "write a comment and deny",

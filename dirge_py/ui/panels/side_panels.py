@@ -1,6 +1,12 @@
 """The panels around the transcript: at the sides, the todo list, the queue and its hints."""
 
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from rich.cells import cell_len
+from textual.geometry import Region, Size
+from textual.reactive import reactive
+
 from dirge_py.frontend.controller import ChatController, QueuedPrompt
 from dirge_py.lib.text import clean, plural
 from dirge_py.types.extensions import PluginReport
@@ -10,17 +16,10 @@ from dirge_py.ui.prompt.composer import Composer
 from dirge_py.ui.status import ContextGauge, mode_style
 from dirge_py.ui.theme.styles import Styles
 from dirge_py.ui.transcript.lines import Line, LinesWidget, clip
-from rich.cells import cell_len
-from textual.geometry import Region, Size
-from textual.reactive import reactive
-from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from dirge_py.processes.runner import ShellState
     from dirge_py.ui.git_status import GitStatus
-
-
-
 
 
 _ROWS_FOR_OTHERS = 8

@@ -1,15 +1,15 @@
 """A text area with whole placeholders, a kill ring and undo by words; the earlier prompts."""
 
 from collections.abc import Iterable, Sequence
-from dirge_py.ui.prompt.placeholders import Pastes
+from typing import Any
+
 from textual import events
 from textual.document._document import EditResult, Location, Selection
 from textual.document._edit import Edit
 from textual.document._history import EditHistory
 from textual.widgets import TextArea
-from typing import Any
 
-
+from dirge_py.ui.prompt.placeholders import Pastes
 
 _MOST_PROMPTS = 500
 
