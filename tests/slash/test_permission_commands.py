@@ -57,7 +57,7 @@ async def test_allow_adds_lists_and_removes_grants(project: ScriptedProject) -> 
         await allow.run("remove 1", conversation, screen)  # type: ignore[arg-type]
 
     assert "1  execute:make *" in screen.shown[1]
-    assert "Mode standard: edits files in the workspace unasked, " in screen.shown[1]
+    assert "Mode standard: edits workspace files; asks before commands" in screen.shown[1]
     assert "Nothing is allowed" in screen.shown[2]
 
 

@@ -153,11 +153,14 @@ async def test_destructive_command_in_root_workdir_is_denied(driver):
     assert not driver.user.asked
 
 
-async def test_grant_for_working_directory_does_not_apply_to_other_workdir(driver):
-    driver.gate.add_grant("execute:make")
-    assert await driver.allows(driver.bash("make"))
-    assert not await driver.allows(driver.call("bash", command="make", workdir="src"))
-    assert len(driver.user.questions) == 1
+async def test_grant_applies_to_other_workdir_except_for_scripts_named_from_it(driver):
+    for rule in ("execute:make", "execute:./run.sh"):
+        driver.gate.add_grant(rule)
+    assert await driver.allows(driver.call("bash", command="make", workdir="src"))
+    assert await driver.allows(driver.bash("./run.sh"))
+    assert not await driver.allows(driver.call("bash", command="./run.sh", workdir="src"))
+    assert not await driver.allows(driver.call("bash", command="make", workdir="/etc"))
+    assert len(driver.user.questions) == 2
 
 
 async def test_plan_mode_judges_workdir(project):

@@ -1,6 +1,7 @@
 """Side panels, the todo list, and the user's editor."""
 
 import asyncio
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -467,7 +468,7 @@ async def test_completion_list_aligns_summaries_and_names_its_keys(project: Scri
         await driver.type("/co")
         await driver.until(lambda: "Tab: complete · Enter: choose · Esc: close" in driver.screen)
         rows = [row for row in driver.screen.split("\n") if row.startswith((" ▸ /", "   /"))]
-        assert len({row.index(row.split("  ")[-1].strip()) for row in rows}) == 1
+        assert len({re.match(r"...\S+ +", row).end() for row in rows}) == 1
         cut = [row.rstrip() for row in rows if row.rstrip().endswith("…")]
         assert cut
         assert all(row.endswith(" …") for row in cut), "no word is cut"

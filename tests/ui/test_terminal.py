@@ -1,5 +1,6 @@
 """The terminal is restored however the program ends, and dirge ends with its terminal."""
 
+import os
 import re
 import signal
 import termios
@@ -132,8 +133,10 @@ def test_title_and_progress_are_reset_when_work_ends_early(tmp_path: Path, end: 
             terminal.press("\x1a")
             terminal.read_until("\x1b]9;4;0")
             terminal.read_until("\x1b[23;2t")
-            terminal.child.send_signal(signal.SIGCONT)
+            # Sent before it has stopped, SIGCONT would be lost.
+            os.waitid(os.P_PID, terminal.child.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
             terminal.output = b""
+            terminal.child.send_signal(signal.SIGCONT)
             terminal.read_until("\x1b]9;4;3")
             terminal.child.send_signal(signal.SIGTERM)
         terminal.finish()
