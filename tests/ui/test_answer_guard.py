@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from dirge_py.ui.panels.dialog import PAUSE_S, AnswerGuard, Role
 from tests.security.sizes import count, size
 
-LETTERS = "yapnch1234"
+LETTERS = "yapncherA1234"
 """Keys that select something in a permission question; in a form only the digits do."""
 
 SLOW = PAUSE_S * 2

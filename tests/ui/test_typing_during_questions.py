@@ -3,17 +3,22 @@
 import asyncio
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
+from textual import events
 
 from dirge_py.types.questions import (
+    PermissionAnswer,
+    PermissionRequest,
     Question,
     QuestionAnswer,
     QuestionOption,
+    RuleOffer,
     SupportsForms,
     SupportsTrust,
 )
-from dirge_py.ui.panels.dialog import PAUSE_S
+from dirge_py.ui.panels.dialog import FASTEST, PAUSE_S
 from dirge_py.ui.panels.form import QuestionForm
 from tests.security.sizes import count, size
 from tests.support.app_driver import AppDriver, running_app
@@ -216,6 +221,9 @@ def posed(driver: AppDriver, kind: str) -> "asyncio.Future[object]":
     assert isinstance(driver.asker, SupportsTrust)
     asked = {
         "permission": lambda: driver.asker.permission([request(), request("make", grant=())]),
+        "commands": lambda: driver.asker.permission(
+            [command_request("git push"), command_request("git pull")]
+        ),
         "long": lambda: driver.asker.permission([request("\n".join(map(str, range(60))))]),
         "change": lambda: driver.asker.permission([change(X)]),
         "closed": lambda: driver.asker.question([CLOSED]),
@@ -226,14 +234,25 @@ def posed(driver: AppDriver, kind: str) -> "asyncio.Future[object]":
     return asyncio.ensure_future(asked[kind]())  # type: ignore[no-any-return]
 
 
-KINDS = ("permission", "long", "change", "closed", "open", "several", "trust")
+KINDS = ("permission", "commands", "long", "change", "closed", "open", "several", "trust")
+
+
+def command_request(command: str) -> PermissionRequest:
+    """A question with every key: two rules, one of them to edit, and a command to edit."""
+    return replace(
+        request(command, (f"execute:{command}",)),
+        offers=(RuleOffer((f"execute:{command}",)), RuleOffer(("execute:git *",))),
+        try_rules=lambda rules: RuleOffer(tuple(rules)),
+        can_keep=True,
+        command=command,
+    )
 
 
 @pytest.mark.security
 async def test_text_typed_at_any_kind_of_question_answers_nothing(
     project: ScriptedProject,
 ):
-    tries, answered, lost = size(28, 700), 0, 0
+    tries, answered, lost = size(32, 800), 0, 0
     dice = random.Random(11)
     clock = Clock()
     async with running_app(project, guard_s=PAUSE_S, clock=clock) as driver:
@@ -263,6 +282,73 @@ async def test_text_typed_at_any_kind_of_question_answers_nothing(
         assert (list(driver.conversation.settings.grants), driver.sent) == ([], [])
     count("typing into the screen", tries, answered, "answers")
     assert (answered, lost) == (0, 0)
+
+
+MASHED = (
+    *"yapncherAhw 12349 .x", "enter", "enter", "enter", "tab", "up", "down", "left", "right",
+    "backspace", "pageup", "pagedown", "end", "PASTE",
+)  # fmt: skip
+ARROWS = ("up", "down", "tab", "left", "right")
+SELECTING = frozenset((*"yaperAh12345", *ARROWS, "space"))
+
+
+def is_approval(result: object) -> bool:
+    """Whether this answer allows, chooses or trusts something."""
+    if isinstance(result, Sequence):
+        return any(
+            one.effect == "allow" if isinstance(one, PermissionAnswer) else bool(one.chosen)
+            for one in result
+        )
+    return result is True
+
+
+@pytest.mark.security
+async def test_mashed_keys_approve_only_with_a_chosen_key_and_enter(project: ScriptedProject):
+    tries, approved, wrong = size(40, 2_000), 0, []
+    dice = random.Random(12)
+    clock = Clock()
+    async with running_app(project, guard_s=PAUSE_S, clock=clock) as driver:
+        user = TypingUser(driver, clock)
+        for number in range(tries):
+            question = posed(driver, KINDS[number % len(KINDS)])
+            await driver.until(lambda: driver.panel and driver.panel.has_focus)
+            log: list[tuple[str, float]] = []
+            signs = dice.choice([MASHED, MASHED + ("enter",) * 20, (*ARROWS, "enter", "enter")])
+            signs += (dice.choice("yapreA1"),) if signs is not MASHED else ()
+            for _ in range(dice.randint(3, 30)):
+                key = dice.choice(signs)
+                after_s = dice.choice([0.0, 0.001, 0.04, HAND, SLOW, SLOW, 3.0])
+                await user.pause(after_s)
+                log.append((key, after_s))
+                if key == "PASTE" and driver.app.focused is not None:
+                    driver.app.focused.post_message(events.Paste("y\na\n1\n"))
+                elif key != "PASTE":
+                    await driver.pilot.press({" ": "space"}.get(key, key))
+                await driver.pilot.pause()
+                if question.done():
+                    break
+            if question.done() and is_approval(question.result()):
+                approved += 1
+                if not was_deliberate(log):
+                    wrong.append(log)
+            question.cancel()
+            await driver.until(lambda: driver.panel is None)
+            driver.app.composer.put("")
+            await driver.pilot.pause()
+        assert (list(driver.conversation.settings.grants), driver.sent) == ([], [])
+    count("mashed keys", tries, len(wrong), "approvals by accident")
+    assert wrong == []
+    assert approved > 0
+
+
+def was_deliberate(log: Sequence[tuple[str, float]]) -> bool:
+    """Whether the last key is Enter, and one that selects came before, after a pause; no paste."""
+    keys = [{" ": "space"}.get(key, key) for key, _ in log]
+    start = len(keys) - keys[::-1].index("PASTE") if "PASTE" in keys else 0
+    pauses = (at for at in range(start, len(log) - 1) if log[at][1] >= PAUSE_S)
+    first = next(pauses, len(log))
+    is_chosen = not SELECTING.isdisjoint(keys[first:-1])
+    return keys[-1] == "enter" and log[-1][1] >= PAUSE_S * FASTEST and is_chosen
 
 
 def allowed_words(question: "asyncio.Future[object]") -> str | None:

@@ -82,6 +82,10 @@ class AnswerGuard:
         """Whether keys count now."""
         return now >= self.opens_at
 
+    def is_paste(self, since_last_s: float) -> bool:
+        """Whether a key so soon after another one belongs to a paste."""
+        return since_last_s < self._pause_s * FASTEST
+
     def press(self, role: Role, text: str, now: float) -> GuardedKey:
         """Return the meaning of a key; `text` is what it would write, if anything."""
         since_last_s = now - self._last_at
@@ -96,7 +100,7 @@ class AnswerGuard:
             self.held += text
             self._used += role == "use"
             return GuardedKey(role)
-        if role == "confirm" and since_last_s < self._pause_s * FASTEST:
+        if role == "confirm" and self.is_paste(since_last_s):
             return self._typed("", now)
         meant: Meaning = "deselect" if role == "none" else role
         if role == "none" and not self.held:

@@ -100,6 +100,8 @@ class PermissionDialog(Dialog[Sequence[PermissionAnswer]]):
         """The rules in that line, if they are valid."""
         self._problem = ""
         """Why they are not."""
+        self._written_at = 0.0
+        """When that line changed last."""
         self._is_flat = self._is_airy = False
         self._shows_reach = True
         self._others = ScrollingLines(self._paint_others, self._styles).add_class("others")
@@ -405,7 +407,7 @@ class PermissionDialog(Dialog[Sequence[PermissionAnswer]]):
                 self._asked.use_own_rules(self._own)
                 self.stop_writing()
             self.refit()
-        else:
+        elif not self._guard.is_paste(self._clock() - self._written_at):
             self.stop_writing()
             self._run_instead(text)
 
@@ -425,6 +427,7 @@ class PermissionDialog(Dialog[Sequence[PermissionAnswer]]):
 
     def on_input_changed(self, message: Input.Changed) -> None:
         message.stop()
+        self._written_at = self._clock()
         if self._writes_rule:
             self._try_rules()
             self.refit()
