@@ -3,7 +3,7 @@
 import random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
@@ -247,6 +247,7 @@ def test_denial_and_output_wrap_at_words(outcome: str):
     st.integers(min_value=4, max_value=20),
     st.integers(min_value=0, max_value=3),
 )
+@example(text="語a語", width=4, deeper=1)
 def test_folded_line_fits_and_loses_nothing(text: str, width: int, deeper: int) -> None:
     prefix, rest = [("> ", STYLES.dim)], [(" " * (2 + deeper), STYLES.dim)]
     lines = fold([(text, STYLES.text)], width + deeper, prefix=prefix, rest=rest)

@@ -116,17 +116,19 @@ def _cut_at_blanks(text: str, width: int, later_width: int) -> Iterator[tuple[in
         return
     used = blank = 0
     for start, stop, size in split_graphemes(text)[0]:
-        if used + size > width and start > begin:
+        # Twice if what is behind the blank does not fit into a narrower later line.
+        while used + size > width and start > begin:
             is_blank = text[start:stop] == " "
             end = blank if blank > begin and not is_blank else start
             yield begin, end
             begin, width = (stop if is_blank else end), later_width
             used, blank = cell_len(text[begin:start]), 0
             if is_blank:
-                continue
-        used += size
-        if (size > 1 or text[start:stop] == " ") and used > width // 2:
-            blank = stop
+                break
+        else:
+            used += size
+            if (size > 1 or text[start:stop] == " ") and used > width // 2:
+                blank = stop
     if begin < len(text):
         yield begin, len(text)
 
