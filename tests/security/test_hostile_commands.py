@@ -127,7 +127,8 @@ def test_wider_rules_cover_no_secret_and_nothing_outside(project: Project) -> No
             # The files that these programs change are claims of their own.
             if lead.startswith(("touch", "mkdir", "mv", "cp")) or not rule.endswith("*"):
                 continue
-            if project.run(line, allow(rule)).effect == "allow":
+            # `sort a:/etc/x` reads a file below the folder `a:`, which needs no rule.
+            if project.run(line).effect != project.run(line, allow(rule)).effect == "allow":
                 found.append((rule, line))
 
     count("secrets behind a star", tried, len(found))
