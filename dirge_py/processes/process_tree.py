@@ -26,6 +26,7 @@ from dirge_py.processes.environment import MARKER_NAME, set_process_option
 _LONGEST_LINE = 4096
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 _PR_SET_CHILD_SUBREAPER = 36  # linux/prctl.h
+_PF_EXITING = 0x4  # linux/sched.h
 
 _RESCAN_S = 0.005
 """The pause between two scans for processes that were killed and still run."""
@@ -56,6 +57,8 @@ class ProcessEntry:
     """Whether all its threads have ended, not only the first one."""
     started: int
     """Its start time in clock ticks, which tells processes with the same pid apart; 0: unknown."""
+    is_ending: bool = False
+    """Whether it is a zombie or becomes one now: its environment cannot be read any more."""
     work_s: float = 0.0
     """The processor time it has used, in seconds; 0 if unknown."""
 
@@ -110,16 +113,19 @@ def read_entry(pid: int) -> ProcessEntry | None:
             os.close(fd)
     except OSError:
         return None
-    # The program's name is in parentheses and may contain parentheses and blanks.
+    # The program's name is in parentheses and may contain parentheses and spaces.
     fields = line[line.rfind(b")") + 2 :].split()
+    # The state is that of the first thread. Others may continue after it has ended.
+    has_one_thread = int(fields[17]) <= 1
+    is_zombie = has_one_thread and fields[0] in (b"Z", b"X")
     return ProcessEntry(
         pid=pid,
         parent=int(fields[1]),
         group=int(fields[2]),
         session=int(fields[3]),
-        # The state is that of the first thread. Others may continue after it has ended.
-        is_zombie=fields[0] in (b"Z", b"X") and int(fields[17]) <= 1,
+        is_zombie=is_zombie,
         started=int(fields[19]),
+        is_ending=is_zombie or (has_one_thread and bool(int(fields[6]) & _PF_EXITING)),
         work_s=(int(fields[11]) + int(fields[12])) / _TICKS_PER_S,
     )
 
@@ -127,6 +133,12 @@ def read_entry(pid: int) -> ProcessEntry | None:
 def has_in_environment(pid: int, setting: bytes) -> bool:
     """Whether the process was started with this `NAME=value`; False if that cannot be read."""
     return setting in _strings(pid, "environ")
+
+
+def _is_ending(pid: int) -> bool:
+    """Whether the process is gone, a zombie or becoming one now."""
+    entry = read_entry(pid)
+    return entry is None or entry.is_ending
 
 
 def _strings(pid: int, name: str) -> list[bytes]:
@@ -149,8 +161,17 @@ def _from_ps() -> list[ProcessEntry]:
     for line in ended.stdout.splitlines():
         *numbers, state = line.split()
         pid, parent, group = map(int, numbers)
-        ids = {"pid": pid, "parent": parent, "group": group, "session": group}
-        entries.append(ProcessEntry(**ids, is_zombie=state.startswith(b"Z"), started=0))
+        is_zombie = state.startswith(b"Z")
+        entry = ProcessEntry(
+            pid=pid,
+            parent=parent,
+            group=group,
+            session=group,
+            is_zombie=is_zombie,
+            is_ending=is_zombie,
+            started=0,
+        )
+        entries.append(entry)
     return entries
 
 
@@ -414,10 +435,11 @@ class OrphanReaper:
             if entry.pid in left:
                 # It was killed, and ends as soon as it can: the next command need not wait for it.
                 self._earlier[entry.pid] = entry.started
-            elif entry.started >= last.started and not entry.is_zombie:
+            elif entry.started >= last.started:
                 # Without a marker, it may be this command's.
                 markers = (each.variable for each in self._commands.values())
-                if not any(has_in_environment(entry.pid, marker) for marker in markers):
+                is_marked = any(has_in_environment(entry.pid, marker) for marker in markers)
+                if not is_marked and not _is_ending(entry.pid):
                     left.add(entry.pid)
         # Unregistered last: a command that starts meanwhile takes over the remaining orphans.
         del self._commands[leader]
@@ -433,8 +455,8 @@ class OrphanReaper:
             entry
             for entry in found
             if not has_others
-            or (entry.is_zombie and entry.started >= orphans.started)
             or has_in_environment(entry.pid, orphans.variable)
+            or (entry.started >= orphans.started and _is_ending(entry.pid))
         ]
         # The newest first: in a chain of processes only the last one is alive.
         running = [entry for entry in reversed(meant) if not entry.is_zombie]
