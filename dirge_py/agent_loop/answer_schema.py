@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from dirge_py.agent_loop.tool_calls import refuse_constant
+from dirge_py.lib.lazy import late_pattern
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.messages import TextBlock
@@ -20,7 +21,7 @@ MEMBER = "result"
 ValueCheck: TypeAlias = Callable[[Any], Sequence[str]]
 """Returns what is wrong with a value, one line per problem; empty if the value fits."""
 
-_FENCED = re.compile(r"```(?:json|JSON)?[ \t]*\n(.*)\n[ \t]*```", re.DOTALL)
+_FENCED = late_pattern(r"```(?:json|JSON)?[ \t]*\n(.*)\n[ \t]*```", re.DOTALL)
 _NAMED_SCHEMAS = frozenset(
     ("properties", "patternProperties", "dependentSchemas", "dependencies", "$defs", "definitions")
 )

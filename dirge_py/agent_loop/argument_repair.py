@@ -11,13 +11,13 @@ names such pairs, and is never sent to a model:
 """
 
 import json
-import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any, TypeAlias
 
 from dirge_py.agent_loop.tool_names import plain_name, same_argument
 from dirge_py.lib.identity_cache import IdentityCache
+from dirge_py.lib.lazy import late_pattern
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.nearest import nearest
 from dirge_py.lib.schemas import (
@@ -61,11 +61,11 @@ count as labels only beside a command or a file change, which need no label."""
 
 _WRAPPERS = word_set("arguments args parameters params input tool_input tool_args kwargs")
 _NAMES = word_set("name tool tool_name type")
-_INTEGER = re.compile(r"[+-]?\d{1,300}")
-_NUMBER = re.compile(r"[+-]?\d{1,300}(\.\d+)?([eE][+-]?\d{1,3})?")
+_INTEGER = late_pattern(r"[+-]?\d{1,300}")
+_NUMBER = late_pattern(r"[+-]?\d{1,300}(\.\d+)?([eE][+-]?\d{1,3})?")
 _PATH_NAMES = word_set("path file_path filename paths dir")
 _PATH_FORMATS = word_set("path absolute_path relative_path")
-_LINK = re.compile(r"\[([^\[\]]+)\]\(https?://([^()\s]+)\)")
+_LINK = late_pattern(r"\[([^\[\]]+)\]\(https?://([^()\s]+)\)")
 _ANY_ITEM = -1
 _DEEPEST = 6
 

@@ -27,6 +27,7 @@ from typing import Any, NamedTuple, TypeAlias
 from dirge_py.agent_loop.argument_repair import read_json
 from dirge_py.agent_loop.tool_calls import prepare_call, signature
 from dirge_py.agent_loop.tool_names import known_tool_name
+from dirge_py.lib.lazy import late_pattern
 from dirge_py.types.messages import AssistantMessage, TextBlock, ThinkingBlock, ToolCallBlock
 from dirge_py.types.tools import LoopTool, ToolValidator, changes_something
 
@@ -36,14 +37,14 @@ MOST_BYTES = 100 * 1024
 ToolArguments: TypeAlias = Mapping[str, Collection[str]]
 """The names of a tool's arguments, by the name of the tool."""
 
-FENCE = re.compile(r"^[ \t]*(```+|~~~+).*?(?:^[ \t]*\1|\Z)", re.DOTALL | re.MULTILINE)
+FENCE = late_pattern(r"^[ \t]*(```+|~~~+).*?(?:^[ \t]*\1|\Z)", re.DOTALL | re.MULTILINE)
 """A code block of Markdown."""
 
 _MOST_FALSE_STARTS = 12
 _FEW = 100
 _BAR = "[|｜]"
 _TOOL = r"[\w.-]{1,80}"
-_OPENING = re.compile(
+_OPENING = late_pattern(
     # The first line only saves time.
     rf"""
       (?=[<{{]|to=|function=)(?:
@@ -63,18 +64,18 @@ _OPENING = re.compile(
     """,
     re.VERBOSE,
 )
-_ARGUMENT = re.compile(
+_ARGUMENT = late_pattern(
     rf"<((?:{_BAR}DSML{_BAR}|[\w-]{{1,20}}:)?parameter)"
     r'(?:\s+name="([^"<>]{1,200})"|=([^<>"\s]{1,200}))(?:\s+string="(true|false)")?\s*>'
     r"|<arg_key>([^<>]{1,200})</arg_key>\s*<(arg_value)>|<([A-Za-z_][\w-]{0,80})>"
 )
-_BEFORE_OBJECT = re.compile(rf"\s*(?:<{_BAR}[^<>]{{1,40}}{_BAR}>)?\s*(?:```\w{{0,10}}\s*)?(?={{)")
-_NAME_IN_JSON = re.compile(rf"\{{[^{{}}]{{0,80}}['\"]name['\"]\s*:\s*['\"]({_TOOL})['\"]")
-_JSON_MARK = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[{}"]', re.DOTALL)
+_BEFORE_OBJECT = late_pattern(rf"\s*(?:<{_BAR}[^<>]{{1,40}}{_BAR}>)?\s*(?:```\w{{0,10}}\s*)?(?={{)")
+_NAME_IN_JSON = late_pattern(rf"\{{[^{{}}]{{0,80}}['\"]name['\"]\s*:\s*['\"]({_TOOL})['\"]")
+_JSON_MARK = late_pattern(r'"[^"\\]*(?:\\.[^"\\]*)*"|[{}"]', re.DOTALL)
 _CLOSED_BY = {"assigned": "function", "keyed": "tool_call"}
-_CODE_SPAN = re.compile(r"(`+)(?!`).*?(?<!`)\1(?!`)")
+_CODE_SPAN = late_pattern(r"(`+)(?!`).*?(?<!`)\1(?!`)")
 # An indented line is code only after an empty one: elements are often indented.
-_SET_APART = re.compile(
+_SET_APART = late_pattern(
     r"^[ \t]*>.*$|(?:\A|(?<=\n)[ \t]*\n)(?:(?: {4}|\t).*(?:\n|\Z))+", re.MULTILINE
 )
 _QUOTES = "\"'“”„«»‘’`"

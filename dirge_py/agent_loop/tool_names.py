@@ -9,6 +9,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from dirge_py.lib.lazy import late_pattern
 from dirge_py.lib.nearest import nearest
 from dirge_py.types.messages import AssistantMessage, ToolCallBlock
 from dirge_py.types.tools import LoopTool
@@ -54,7 +55,7 @@ _UNCLEAR: Mapping[str, Sequence[str]] = {
 }
 """Names that may mean several tools, or one with other arguments: they are only suggested."""
 
-_WRAPPED = re.compile(
+_WRAPPED = late_pattern(
     r"""(?:(?:functions?|tools?|default_api)[.:/])?  # OpenAI's and Gemini's own notation
         (?P<name>.+?)
         (?::\d+)?  # Kimi: functions.read:0
@@ -62,7 +63,7 @@ _WRAPPED = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
-_SEPARATORS = re.compile(r"[\s_.:/-]+")
+_SEPARATORS = late_pattern(r"[\s_.:/-]+")
 _MCP = "mcp__"
 
 

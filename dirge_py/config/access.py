@@ -1,7 +1,6 @@
 """How to reach a provider: its address, and its key from the settings, a variable or a file."""
 
 import os
-import re
 import secrets
 import stat
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,13 +19,14 @@ from dirge_py.config.services import (
     is_local,
     service_of,
 )
+from dirge_py.lib.lazy import late_pattern
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.own_file import Weakness, readable_by_others, weakness_of
 from dirge_py.lib.paths import from_home
 from dirge_py.types.errors import ConfigError, NoProvider
 
 _MAX_KEY_FILE_BYTES = 64 * 1024
-_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+_VARIABLE = late_pattern(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
 class ApiKey(str):

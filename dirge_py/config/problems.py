@@ -10,6 +10,7 @@ from pydantic import ValidationError
 
 from dirge_py.config.schema import SEED_NAMES, Config
 from dirge_py.config.services import PROVIDER_TYPES
+from dirge_py.lib.lazy import late_pattern
 from dirge_py.lib.nearest import nearest
 from dirge_py.types.errors import ConfigError
 
@@ -161,11 +162,11 @@ def own_path(path: Path) -> Path:
 
 _PART = r"""(?:[A-Za-z0-9_-]+|"(?:\\.|[^"\\\n])*"|'[^'\n]*')"""
 _KEY = rf"{_PART}(?:[ \t]*\.[ \t]*{_PART})*"
-_PARTS = re.compile(_PART)
-_GAP = re.compile(r"(?:[ \t\r\n]|#[^\n]*)*")
-_HEADER = re.compile(rf"(?P<open>\[\[?)[ \t]*(?P<key>{_KEY})[ \t]*\]\]?")
-_ASSIGNMENT = re.compile(rf"(?P<key>{_KEY})[ \t]*=")
-_VALUE_PIECE = re.compile(
+_PARTS = late_pattern(_PART)
+_GAP = late_pattern(r"(?:[ \t\r\n]|#[^\n]*)*")
+_HEADER = late_pattern(rf"(?P<open>\[\[?)[ \t]*(?P<key>{_KEY})[ \t]*\]\]?")
+_ASSIGNMENT = late_pattern(rf"(?P<key>{_KEY})[ \t]*=")
+_VALUE_PIECE = late_pattern(
     r'''"""(?:\\.|[^\\])*?"{3,5}|\'\'\'.*?\'{3,5}'''
     r"""|"(?:\\.|[^"\\\n])*"|'[^'\n]*'|\#[^\n]*|[\[{]|[\]}]|\n|[^"'#\[\]{}\n]+""",
     re.DOTALL,

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from dirge_py.files.assets import DOCUMENT_LIMIT, AssetStore, AssetType, asset_type
 from dirge_py.files.safe_read import read_regular
+from dirge_py.lib.lazy import late_pattern
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.types.errors import FileError
 from dirge_py.types.messages import DocumentBlock, ImageBlock, TextBlock, UserBlock, UserMessage
@@ -16,10 +17,10 @@ _MAX_ENTRIES = 500
 
 # An @ counts at the start of a word only, so that mail addresses and decorators in code stay text.
 _AT = r"""(?<![^\s(\[{"'`,;:])@"""
-_MENTION = re.compile(
+_MENTION = late_pattern(
     rf"""{_AT}(?:"(?P<double>[^"\n]+)"|'(?P<single>[^'\n]+)'|(?P<bare>[^\s"'`@]+))"""
 )
-_LINES = re.compile(r":(\d{1,9})(?:-(\d{1,9}))?\Z")
+_LINES = late_pattern(r":(\d{1,9})(?:-(\d{1,9}))?\Z")
 _TRAILING = ".,;:!?)]}>…"
 
 

@@ -20,6 +20,7 @@ from dirge_py.context.prompt_text import prompt_text, quote_text
 from dirge_py.files.resolve import FILE, open_beneath, open_folder_handle
 from dirge_py.files.safe_read import read_regular
 from dirge_py.files.walk import ignored_by, is_work_of_others, parse_ignore_file
+from dirge_py.lib.lazy import late_pattern
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.paths import is_below, is_below_any
 from dirge_py.lib.text import clean
@@ -176,11 +177,11 @@ def _rules_of(root: Path) -> Iterator[tuple[_Candidate, Sequence[str]]]:
         yield candidate, rule_paths(head.decode("utf-8-sig", "replace"))
 
 
-_HEAD = re.compile(r"---[ \t]*\r?\n(?P<head>.*?)^---[ \t]*(?:\r?\n|\Z)", re.DOTALL | re.MULTILINE)
-_PATHS = re.compile(
+_HEAD = late_pattern(r"---[ \t]*\r?\n(?P<head>.*?)^---[ \t]*(?:\r?\n|\Z)", re.DOTALL | re.MULTILINE)
+_PATHS = late_pattern(
     r"^paths:[ \t]*(?P<same>[^\r\n]*)(?P<rows>(?:\r?\n[ \t]*-[^\r\n]*)*)", re.MULTILINE
 )
-_BRACES = re.compile(r"\{([^{}]*)\}")
+_BRACES = late_pattern(r"\{([^{}]*)\}")
 
 
 def rule_paths(text: str) -> Sequence[str]:
@@ -378,9 +379,9 @@ def _is_text(content: bytes) -> bool:
     return True
 
 
-_FENCE = re.compile(r"[\s>]*(?:[-*+]\s+|\d{1,9}[.)]\s+)?(?P<marks>`{3,}|~{3,})(?P<rest>.*)")
-_SPAN = re.compile(r"(?<!`)(`++).*?(?<!`)\1(?!`)", re.DOTALL)
-_IMPORT = re.compile(r"(?:^|(?<=[\s(]))@((?:[^\s\\`]|\\.)+)", re.MULTILINE)
+_FENCE = late_pattern(r"[\s>]*(?:[-*+]\s+|\d{1,9}[.)]\s+)?(?P<marks>`{3,}|~{3,})(?P<rest>.*)")
+_SPAN = late_pattern(r"(?<!`)(`++).*?(?<!`)\1(?!`)", re.DOTALL)
+_IMPORT = late_pattern(r"(?:^|(?<=[\s(]))@((?:[^\s\\`]|\\.)+)", re.MULTILINE)
 _TRAILING = ".,;:!?)]}>'\"*_"
 """What may follow a path directly and belongs to the sentence around it."""
 

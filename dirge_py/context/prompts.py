@@ -19,6 +19,7 @@ from typing import Any, Literal, Protocol, cast
 
 from dirge_py.config.load import decode
 from dirge_py.files.safe_read import read_regular
+from dirge_py.lib.lazy import late_pattern
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.nearest import nearest
 from dirge_py.lib.own_file import UnsafeFile
@@ -26,7 +27,7 @@ from dirge_py.types.errors import ConfigError, DirgeError, UsageError
 from dirge_py.types.tools import PathLimit
 
 _MAX_BYTES = 256 * 1024
-_MARKED = re.compile(r"---[ \t]*\n(?P<head>.*?)^---[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
+_MARKED = late_pattern(r"---[ \t]*\n(?P<head>.*?)^---[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
 _KEYS = (
     *("description", "deny_tools", "allow_tools", "model", "plugins", "fs_reach", "memory"),
     "chunk_s",

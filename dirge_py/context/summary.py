@@ -13,6 +13,7 @@ from typing import Any, Literal, TypeAlias
 from dirge_py.context.compaction import LEAST_SAVING, CompactionJob, boundaries, windowed
 from dirge_py.context.prompt_text import prompt_text
 from dirge_py.context.shape import RestoredFile, ViewShape
+from dirge_py.lib.lazy import late_pattern
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.text import cut_middle, one_line
 from dirge_py.types.abort import AbortSignal
@@ -81,12 +82,12 @@ _MESSAGE_CHARS = (2_000, 1_000, 500, 250, 125)
 _ARGUMENTS_SHARE = 4
 _CHARS_PER_SUMMARY_TOKEN = 3
 _TOO_LONG = 6
-_HEADING = re.compile(
+_HEADING = late_pattern(
     r"^[#*\s]*(active task|goal|completed actions|remaining work)\b", re.IGNORECASE | re.MULTILINE
 )
 _NO_HEADINGS = "the model's answer had none of the headings that a summary must have"
 _PROBLEM_CHARS = 300
-_FENCES = re.compile(r"<{3,}|>{3,}")
+_FENCES = late_pattern(r"<{3,}|>{3,}")
 _logger = logging.getLogger(__name__)
 
 

@@ -5,7 +5,6 @@ Nothing here may change between turns, because providers cache the common prefix
 
 import datetime
 import platform
-import re
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
@@ -25,6 +24,7 @@ from dirge_py.context.prompts import PromptBook, prompt_section
 from dirge_py.context.tokens import estimate_text
 from dirge_py.files.workspace import Workspace
 from dirge_py.git.repository import read_head
+from dirge_py.lib.lazy import late_pattern
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.errors import UsageError
 from dirge_py.types.extensions import Section, SectionChange
@@ -141,8 +141,8 @@ def tool_guidance(tool_names: Sequence[str]) -> str:
     return "\n".join(["# Tools", "", *lines])
 
 
-_BRANCH = re.compile(r"ref: refs/heads/([^\s\x00-\x20\x7f~^:?*\\\[]{1,200})\n?")
-_COMMIT = re.compile(r"([0-9a-f]{12})[0-9a-f]{28,52}\n?")
+_BRANCH = late_pattern(r"ref: refs/heads/([^\s\x00-\x20\x7f~^:?*\\\[]{1,200})\n?")
+_COMMIT = late_pattern(r"([0-9a-f]{12})[0-9a-f]{28,52}\n?")
 
 
 def describe_environment(cwd: Path, *, today: datetime.date) -> str:

@@ -12,7 +12,6 @@ import contextlib
 import json
 import math
 import os
-import re
 import secrets
 import time
 from collections.abc import (
@@ -31,6 +30,7 @@ from typing import Any, Literal, Protocol, TypeAlias, TypeVar
 
 from dirge_py.files.atomic import atomic_write
 from dirge_py.files.safe_read import read_regular
+from dirge_py.lib.lazy import late_pattern
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.session.recorder import Recorder
 from dirge_py.session.segments import make_folders
@@ -56,8 +56,8 @@ from dirge_py.types.questions import Asker, PermissionAnswer, PermissionRequest
 from dirge_py.types.tools import Interceptor, LoopToolResult, Proceed, ToolCall
 
 MOST_BYTES = 64 * 1024
-_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
-_FILE = re.compile(r"(?P<id>\d{20}-[0-9a-f]{8})-(?P<name>[A-Za-z0-9_-]{1,64})\.json")
+_NAME = late_pattern(r"[A-Za-z0-9_-]{1,64}")
+_FILE = late_pattern(r"(?P<id>\d{20}-[0-9a-f]{8})-(?P<name>[A-Za-z0-9_-]{1,64})\.json")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

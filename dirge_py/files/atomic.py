@@ -11,7 +11,6 @@ abandoned; a process removes those from each folder that it writes to, once.
 import contextlib
 import errno
 import os
-import re
 import secrets
 import stat
 import threading
@@ -21,6 +20,7 @@ from pathlib import Path
 
 from dirge_py.files.resolve import FOLDER, absolute, reason_of, resolve
 from dirge_py.lib.file_lock import closing_descriptor, try_lock
+from dirge_py.lib.lazy import late_pattern
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.types.errors import FileError
 
@@ -28,7 +28,7 @@ from dirge_py.types.errors import FileError
 _UMASK = os.umask(0o077)
 os.umask(_UMASK)
 
-UNFINISHED = re.compile(r"\.dirge-[0-9a-f]{16}\.(tmp|new)")
+UNFINISHED = late_pattern(r"\.dirge-[0-9a-f]{16}\.(tmp|new)")
 """Names of unfinished files, without `.old`: such a file may be the only complete copy."""
 
 _LOCKED_AFTER_S = 5.0

@@ -9,7 +9,6 @@ import errno
 import fcntl
 import itertools
 import os
-import re
 import secrets
 import shutil
 import stat
@@ -22,6 +21,7 @@ from dataclasses import dataclass, field
 from dirge_py.files.resolve import FILE, FOLDER, open_beneath, open_folder_handle, reason_of
 from dirge_py.files.tree_hash import RealFolders
 from dirge_py.lib.file_lock import closing_descriptor
+from dirge_py.lib.lazy import late_pattern
 from dirge_py.lib.paths import is_below_any
 from dirge_py.types.errors import FileError
 
@@ -34,7 +34,7 @@ _NO_CLONES = frozenset(
 )
 
 _PREFIX = "dirge-copy-"
-_NAME = re.compile(_PREFIX + "[a-z0-9_]{8}")
+_NAME = late_pattern(_PREFIX + "[a-z0-9_]{8}")
 _LOCK = "lock"
 _MARK = b"This folder belongs to a running dirge, which removes it at its end.\n"
 
@@ -42,7 +42,7 @@ _YOUNG_S = 60.0
 """The age below which a folder is kept, because its lock may not have been taken yet."""
 
 _MOUNTS = "/proc/self/mountinfo"
-_ESCAPE = re.compile(rb"\\([0-7]{3})")
+_ESCAPE = late_pattern(rb"\\([0-7]{3})")
 
 
 @dataclass(slots=True)

@@ -3,6 +3,7 @@
 import re
 from typing import TYPE_CHECKING, TypeAlias, assert_never
 
+from dirge_py.lib.lazy import late_pattern
 from dirge_py.lib.text import clean, format_count
 from dirge_py.processes.output import excerpt
 from dirge_py.sdk.outcome_text import outcome_text
@@ -21,7 +22,7 @@ from dirge_py.types.outcomes import Done, HookTerminated
 if TYPE_CHECKING:
     from dirge_py.processes.running_command import CommandResult
 
-_SHELL_MESSAGE = re.compile(r"The person ran `(.*?)` \(([^()\n]*)\):\n(.*)", re.DOTALL)
+_SHELL_MESSAGE = late_pattern(r"The person ran `(.*?)` \(([^()\n]*)\):\n(.*)", re.DOTALL)
 _NO_OUTPUT = "(no output)"
 _STOPPED = "stopped by the person"
 """As the model reads it; the user reads `stopped by you`."""

@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 from dirge_py.config.services import SERVICE_OF, base_url_problem, is_key_in_host, is_loopback
 from dirge_py.config.sources import ProviderDraft
+from dirge_py.lib.lazy import late_pattern
 from dirge_py.lib.text import plural
 from dirge_py.providers.settings import ProviderChoice
 from dirge_py.slash.base import Choice, Tone
@@ -29,7 +30,7 @@ _SHORTEST_KEY = 16
 """Shorter texts are no keys of the known services."""
 _DEMO_AT = 4
 """The services that are listed before the demo."""
-_REQUEST_PATHS = re.compile(r"/(chat/completions|responses|models|completions)?/*$")
+_REQUEST_PATHS = late_pattern(r"/(chat/completions|responses|models|completions)?/*$")
 _KEY_STARTS = ("sk-", "gsk_", "xai-", "AIza")
 _OWNER_OF_KEY = {
     "sk-ant-": ("anthropic", "Anthropic"),
@@ -40,12 +41,12 @@ _OWNER_OF_KEY = {
     "AIza": ("gemini", "Google Gemini"),
 }
 """Type and name of the service whose keys begin like this; a key is never sent to another one."""
-_ASSIGNMENT = re.compile(r"^(?:export\s+)?[A-Z][A-Z0-9_]*\s*=\s*(?=\S)")
-_QUOTED = re.compile(r"""^(["'`])(.*)\1$""")
-_BARE_KEY = re.compile(r"(?=.*[0-9])(?=.*[A-Za-z])[A-Za-z0-9]{24,}")
-_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_KEY_AT_END = re.compile(rf"(?:{'|'.join(_KEY_STARTS)})[\w-]{{16,}}$")
-_NAME = re.compile(r"[A-Za-z0-9_-]+")
+_ASSIGNMENT = late_pattern(r"^(?:export\s+)?[A-Z][A-Z0-9_]*\s*=\s*(?=\S)")
+_QUOTED = late_pattern(r"""^(["'`])(.*)\1$""")
+_BARE_KEY = late_pattern(r"(?=.*[0-9])(?=.*[A-Za-z])[A-Za-z0-9]{24,}")
+_VARIABLE = late_pattern(r"[A-Za-z_][A-Za-z0-9_]*")
+_KEY_AT_END = late_pattern(rf"(?:{'|'.join(_KEY_STARTS)})[\w-]{{16,}}$")
+_NAME = late_pattern(r"[A-Za-z0-9_-]+")
 
 _Step = Literal["address", "key", "model", "leave"]
 Ending = Literal["stored", "demo", "given up"]

@@ -12,9 +12,10 @@ from typing import Literal, TypeAlias
 
 from dirge_py.files.resolve import FILE, open_beneath, open_folder_handle
 from dirge_py.lib.file_lock import closing_descriptor
+from dirge_py.lib.lazy import late_pattern
 from dirge_py.lib.lean_dataclass import dataclass
 
-TREE_ID = re.compile(r"[0-9a-f]{40}")
+TREE_ID = late_pattern(r"[0-9a-f]{40}")
 _LINK_MODE = "120000"
 _ChangeKind: TypeAlias = Literal["added", "changed", "removed"]
 _KINDS: dict[str, _ChangeKind] = {"A": "added", "D": "removed"}

@@ -11,6 +11,7 @@ from dataclasses import field
 from pathlib import Path
 
 from dirge_py.files.safe_read import read_regular
+from dirge_py.lib.lazy import late_pattern
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.paths import upwards
 
@@ -150,7 +151,7 @@ def parse_settings(text: str) -> tuple[tuple[str, str], ...]:
     return tuple(settings)
 
 
-_ITEM = re.compile(
+_ITEM = late_pattern(
     r"""
     [\ \t\r\n]++
     | [#;][^\n]*+
@@ -164,8 +165,8 @@ _ITEM = re.compile(
     re.VERBOSE,
 )
 """Blanks, a comment, the head of a section, or a setting with its value as it is written."""
-_ESCAPED = re.compile(r"\\(.)")
-_PIECE = re.compile(r'\\(?:\n|\Z)|\\(.)|(")|([ \t\r])|([^"\\ \t\r]+)')
+_ESCAPED = late_pattern(r"\\(.)")
+_PIECE = late_pattern(r'\\(?:\n|\Z)|\\(.)|(")|([ \t\r])|([^"\\ \t\r]+)')
 
 
 def _unquote(written: str) -> str:

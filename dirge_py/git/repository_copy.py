@@ -12,6 +12,7 @@ from pathlib import Path
 from dirge_py.files.safe_read import read_regular
 from dirge_py.git.repository import GitFolders
 from dirge_py.git.runner import escape_rule
+from dirge_py.lib.lazy import late_pattern
 
 _SMALL_BYTES = 64 * 1024
 _LARGE_BYTES = 256 * 1024 * 1024
@@ -21,9 +22,11 @@ _NO_FILE = (errno.ENOENT, errno.ELOOP, errno.ENOTDIR, errno.EISDIR, errno.EINVAL
 
 # A downloaded repository may hold links to files of the user. So a file is only copied if it has
 # the format that git gives it.
-_HEAD = re.compile(rb"(?:ref: ?refs/[^\0\n]{1,4096}|[0-9a-f]{40}|[0-9a-f]{64})\s*")
-_HASH = re.compile(rb"[0-9a-f]{40}|[0-9a-f]{64}")
-_PACKED_REF = re.compile(rb"# pack-refs with:[a-z -]*|\^?[0-9a-f]{40,64}|[0-9a-f]{40,64} refs/\S+")
+_HEAD = late_pattern(rb"(?:ref: ?refs/[^\0\n]{1,4096}|[0-9a-f]{40}|[0-9a-f]{64})\s*")
+_HASH = late_pattern(rb"[0-9a-f]{40}|[0-9a-f]{64}")
+_PACKED_REF = late_pattern(
+    rb"# pack-refs with:[a-z -]*|\^?[0-9a-f]{40,64}|[0-9a-f]{40,64} refs/\S+"
+)
 _INDEX = b"DIRC"
 
 

@@ -14,6 +14,7 @@ from dataclasses import field
 from pathlib import Path
 
 from dirge_py.git.repository import GitFolders
+from dirge_py.lib.lazy import late_pattern
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.processes.environment import EnvironmentPolicy, git_config_variables
 from dirge_py.processes.programs import find_program
@@ -165,7 +166,7 @@ class Git:
 
 
 _READ_S = 10.0
-OWN_FILE = re.compile(r"\.dirge-[0-9a-f]{16}\.(tmp|new|old)")
+OWN_FILE = late_pattern(r"\.dirge-[0-9a-f]{16}\.(tmp|new|old)")
 """The name of a file that dirge hasn't finished writing."""
 
 

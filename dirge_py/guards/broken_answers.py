@@ -23,6 +23,7 @@ from dirge_py.agent_loop.text_tool_calls import (
     without_quotations,
 )
 from dirge_py.agent_loop.tool_calls import signature
+from dirge_py.lib.lazy import late_pattern
 from dirge_py.types.hooks import Hooks, StopRun, TurnInfo, TurnUpdate
 from dirge_py.types.messages import AssistantMessage, Message, UserMessage, user_text
 from dirge_py.types.outcomes import Failed
@@ -52,18 +53,18 @@ _WRITTEN_HINT = (
 )
 _EMPTY_HINT = "Use /continue to ask it once more, or use another model."
 
-_MARKUP = re.compile(
+_MARKUP = late_pattern(
     r"</?(?:[\w-]{1,20}:)?[\w-]{1,40}(?:=[^<>]{0,80})?>|</?[|｜][^<>]{1,60}>"
     r"|\[/?TOOL_CALLS\]|\b(?:assistant|commentary|assistantcommentary|analysis)\b"
 )
 _PUNCTUATION = " \t\n[](),;`"
-_EXAMPLE = re.compile(
+_EXAMPLE = late_pattern(
     r"\b(?:examples?\s*(?::|of\b|calls?\b|,|\.|$)|for (?:example|instance)|e\. ?g\."
     r"|looks? (?:like (?:this|so)|as follows|so)|show(?:s|n|ing)? (?:you|how)|illustrat\w+"
     r"|Beispiel|z\. ?B\.|so aus|par exemple|por ejemplo|per esempio)",
     re.IGNORECASE,
 )
-_DESCRIBES = re.compile(
+_DESCRIBES = late_pattern(
     r"\b(?:looks? like|such as|formats?|form|syntax|shape|schema|structure|would|could|means?"
     r"|log(?:s|ged)?|record(?:s|ed)?|stor(?:es|ed)|sen(?:ds|t)|receiv(?:es|ed)|return(?:s|ed)"
     r"|contain(?:s|ed)|print(?:s|ed)?|outputs?|shows?|shown|traces?|says?|said"
@@ -71,7 +72,7 @@ _DESCRIBES = re.compile(
     r"|previous(?:ly)?|you (?:can|may))\b",
     re.IGNORECASE,
 )
-_ANNOUNCES = re.compile(
+_ANNOUNCES = late_pattern(
     r"\b(?:(?:I|we)(?:['’]ll| will| am going to|['’]m going to| need to| must| should| have to)"
     r"|let(?:['’]s| me| us)|(?:now|next|first|then),? (?:I|we)|next step)\b"
     r"(?!\s+(?:also\s+)?(?:know|explain|show|describe|walk|summari[sz]e)\b)"

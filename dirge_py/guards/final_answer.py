@@ -5,18 +5,20 @@ Guesses, in English, for checks that would otherwise ask for what was already sa
 
 import re
 
-_CODE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`|https?://\S+", re.DOTALL)
-_LIST_ITEM = re.compile(r"\s*(?:[-*+•]|\(?\w{1,2}[.)])\s")
-_QUESTION = re.compile(r"(?<! )[?？؟](?=[\s\"'”’»)*_\]:]|$)")
+from dirge_py.lib.lazy import late_pattern
+
+_CODE = late_pattern(r"```.*?(?:```|\Z)|`[^`\n]*`|https?://\S+", re.DOTALL)
+_LIST_ITEM = late_pattern(r"\s*(?:[-*+•]|\(?\w{1,2}[.)])\s")
+_QUESTION = late_pattern(r"(?<! )[?？؟](?=[\s\"'”’»)*_\]:]|$)")
 
 # Words about more to come: who only announces the next step has not ended the task.
-_ANNOUNCES = re.compile(
+_ANNOUNCES = late_pattern(
     r"\b(?:let me(?! know)|let['’]s|(?:I['’]ll|I will|I am going to|I['’]m going to|next,? I))\b",
     re.IGNORECASE,
 )
 
 _NOT = r"(?:\bnot|\bnever|n['’]t|\bcannot|\bunable)"
-_NOT_CHECKED = re.compile(
+_NOT_CHECKED = late_pattern(
     rf"{_NOT}(?:\s+(?:been|be|to|able|yet|actually|have|had|it|them|get|also))*"
     r"\s+(?:run|ran|test|tested|verify|verified|build|built|compiled?|executed?|checked|linted|tr(?:y|ied))\b"
     r"|\b(?:could|can|able)\s?(?:not|n['’]t)?(?:\s+to)?\s+check\b"
@@ -29,12 +31,12 @@ _NOT_CHECKED = re.compile(
     re.IGNORECASE,
 )
 
-_UNREAL_FAILURE = re.compile(
+_UNREAL_FAILURE = late_pattern(
     r"\b(?:no longer|nothing|none|never|not|no \w+|0|without|that|which|had|used to)"
     r"\s+(?:\w+\s+)?fail\w*|n['’]t (?:\w+ )?fail\w*|\b(?:fix|resolv|correct)(?:ed|es|ing)\b[^.\n]*",
     re.IGNORECASE,
 )
-_FAILURE = re.compile(
+_FAILURE = late_pattern(
     r"\bfail(?:s|ed)\b|\b(?:tests?|checks?|builds?|they|these|which|both|still|now) fail\b"
     r"|\b(?:is|are|still|keeps?|remains?|now) (?:failing|broken|red)\b"
     rf"|{_NOT}(?:\s+(?:yet|currently|be|been|to|able))*"

@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import re
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from typing import Any, Literal
 from dirge_py.agent_loop.tool_calls import signature
 from dirge_py.guards.reminders import FailureTracker
 from dirge_py.guards.stop_checks import nudge
+from dirge_py.lib.lazy import late_pattern
 from dirge_py.lib.shell_lexer import starts_program, with_single_spaces
 from dirge_py.lib.text import truncate
 from dirge_py.types.hooks import AfterToolCallResult, Hooks, StopRun, ToolOverride, TurnInfo
@@ -34,7 +34,7 @@ _LONGEST_CYCLE = 6
 _SHOWN_CHARS = 120
 _LONGEST_SIGNATURE = 400
 _LONGEST_NORMALIZED = 64 * 1024
-_UNSTABLE = re.compile(
+_UNSTABLE = late_pattern(
     r"\x1b\[[0-9;?]*[A-Za-z]"  # colours and cursor movements
     r"|\b0x[0-9a-fA-F]{6,16}\b"  # addresses
     r"|\b\d+(?:\.\d+)?\s?(?:ms|µs|us|ns)\b"  # how long something took

@@ -11,6 +11,7 @@ from typing import Literal
 from dirge_py.guards.final_answer import reports_failure, reports_no_check
 from dirge_py.guards.stop_checks import StopCheck, final_words
 from dirge_py.guards.tool_hooks import claimed_paths
+from dirge_py.lib.lazy import late_pattern
 from dirge_py.lib.shell_lexer import simple_commands, word_set
 from dirge_py.lib.text import one_line
 from dirge_py.types.hooks import Hooks, TurnInfo
@@ -47,15 +48,15 @@ _READERS = word_set(
     "printf cd pushd mkdir rmdir rm cp mv ln touch chmod sed awk sort cut git gh which type man "
     "export kill ps curl wget tee vi vim nano code"
 )
-_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
-_NUMBER = re.compile(r"\d[\d.]*[smhd]?")
+_ASSIGNMENT = late_pattern(r"[A-Za-z_]\w*=")
+_NUMBER = late_pattern(r"\d[\d.]*[smhd]?")
 _SHELLS = word_set("sh bash zsh dash ksh fish")
 _RUNTIMES = _SHELLS | word_set(
     "python pypy node nodejs ruby perl php lua luajit rscript julia elixir java groovy scala "
     "kotlin ts-node tsx pwsh runghc ocaml clojure"
 )
-_VERSION = re.compile(r"[\d.]+$")
-_INLINE = re.compile(r"-\w*[cepr]|--(?:eval|print|command)")
+_VERSION = late_pattern(r"[\d.]+$")
+_INLINE = late_pattern(r"-\w*[cepr]|--(?:eval|print|command)")
 _PACKAGERS = word_set("pip pip3 apt apt-get brew conda gem tar zip unzip gzip scp rsync ssh docker")
 _PROJECT_RUNNERS = _RUNNERS | word_set("cargo go dotnet swift zig mix flask cabal sbt flutter")
 _RUN_WORDS = word_set("run start dev serve")
@@ -65,7 +66,7 @@ _LAUNCHERS = frozenset(
 )
 _SYSTEM_FOLDERS = ("/usr/", "/bin/", "/sbin/", "/opt/")
 _RESERVED = word_set("if then elif else do while until ! { } time")
-_ENTRY_POINT = re.compile(r"[\w.]+:\w+")
+_ENTRY_POINT = late_pattern(r"[\w.]+:\w+")
 
 
 class Verification:

@@ -13,6 +13,7 @@ import json
 import re
 from typing import Any, Literal, NoReturn
 
+from dirge_py.lib.lazy import late_pattern
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.text import truncate
 
@@ -25,29 +26,29 @@ _LONGEST_PROSE = 400
 _CLOSING_QUOTES = {'"': '"', "'": "'", "“": "”", "”": "”", "„": "“”", "‘": "’", "’": "’"}
 _TYPOGRAPHIC = frozenset("“”„‘’")
 _BODIES = {
-    closing: re.compile(rf"[^{closing}\\]*+(?:\\.[^{closing}\\]*+)*+", re.DOTALL)
+    closing: late_pattern(rf"[^{closing}\\]*+(?:\\.[^{closing}\\]*+)*+", re.DOTALL)
     for closing in dict.fromkeys(_CLOSING_QUOTES.values())
 }
-_BLANK = re.compile(r"[\s\ufeff]*+")
-_COMMENT = re.compile(r"//[^\n]*+|/\*.*?\*/|#[^\n]*+", re.DOTALL)
-_MAY_BE_DATA = re.compile(r"[\"{}\[\]“”]|'\s*:|,\s*\w+\s*:")
-_LITERAL = re.compile(
+_BLANK = late_pattern(r"[\s\ufeff]*+")
+_COMMENT = late_pattern(r"//[^\n]*+|/\*.*?\*/|#[^\n]*+", re.DOTALL)
+_MAY_BE_DATA = late_pattern(r"[\"{}\[\]“”]|'\s*:|,\s*\w+\s*:")
+_LITERAL = late_pattern(
     r"(?:-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?(?:[eE][+-]?[0-9]++)?"
     r"|true|false|null|True|False|None)(?![\w.$+#-])"
 )
 _PYTHON = {"True": True, "False": False, "None": None}
-_BARE_WORD = re.compile(r"[^\s,:{}\[\]\"']*+")
-_OPENING = re.compile(r"[{\[]")
-_BARE_NAME = re.compile(r"(?:[^\W\d]|\$)[\w.$-]*+")
-_MARK = re.compile(r"[{}\[\]:,\"'\n]")
-_ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
-_ESCAPES_LINE_OR_SELF = re.compile(r"\\[nrtu\\]")
-_HALF_ESCAPE = re.compile(
+_BARE_WORD = late_pattern(r"[^\s,:{}\[\]\"']*+")
+_OPENING = late_pattern(r"[{\[]")
+_BARE_NAME = late_pattern(r"(?:[^\W\d]|\$)[\w.$-]*+")
+_MARK = late_pattern(r"[{}\[\]:,\"'\n]")
+_ESCAPE = late_pattern(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
+_ESCAPES_LINE_OR_SELF = late_pattern(r"\\[nrtu\\]")
+_HALF_ESCAPE = late_pattern(
     r"(?<!\\)(?:\\\\)*"
     # The first half of a pair is a half escape too, whether or not part of the second is there.
     r"((?:\\u[dD][89abAB][0-9a-fA-F]{2})?(?:\\(?:u[0-9a-fA-F]{0,3})?)?)\Z"
 )
-_DRIVE = re.compile(r"[A-Za-z]:\\(?!\\)")
+_DRIVE = late_pattern(r"[A-Za-z]:\\(?!\\)")
 _ONLY_LITERAL = frozenset("cdghijklmpqswyzABCDEFGHIJKLMOPQRSTVWXYZ")
 """After a backslash these mean nothing in any language but regular expressions, TeX and Windows
 paths, which want the backslash itself."""
@@ -62,40 +63,40 @@ _NAME = (
 )
 _MEMBER = rf"(?:{_NAME}\s*+(?::|\Z)|[\"'“”„‘][^\"'“”’]*+\Z|[}}\]]|\Z|//|/\*|\#)"
 _ITEM = r"(?:[\"'“”„‘{\[}\]]|-?[0-9]|(?:true|false|null|True|False|None)\b|\Z|//|/\*|\#)"
-_AFTER_MEMBER = re.compile(
+_AFTER_MEMBER = late_pattern(
     rf"\s*+(?:\Z|//|/\*|\#|,\s*+{_MEMBER}"
     rf"|[}}\]][}}\]\s]*+(?:\Z|[{{;)`<]|,\s*+(?:{_MEMBER}|{_ITEM})))",
     re.DOTALL,
 )
-_AFTER_ITEM = re.compile(r"\s*+(?:[,\]]|\Z|//|/\*|#)")
-_ONLY_CLOSERS = re.compile(r"\s*+[}\]]")
-_QUOTED_PART = re.compile(r"[\w<{(\[$@#~^!/](?:.*[\w>})\]/$!?.])?", re.DOTALL)
-_ENDS_AT_OTHER_QUOTE = re.compile(r'[^"]*+"\s*+[,:}\]]')
-_APOSTROPHE = re.compile(r"(?<=[A-Za-z])'(?=(?:s|t|re|ve|ll|d|m)\b)")
+_AFTER_ITEM = late_pattern(r"\s*+(?:[,\]]|\Z|//|/\*|#)")
+_ONLY_CLOSERS = late_pattern(r"\s*+[}\]]")
+_QUOTED_PART = late_pattern(r"[\w<{(\[$@#~^!/](?:.*[\w>})\]/$!?.])?", re.DOTALL)
+_ENDS_AT_OTHER_QUOTE = late_pattern(r'[^"]*+"\s*+[,:}\]]')
+_APOSTROPHE = late_pattern(r"(?<=[A-Za-z])'(?=(?:s|t|re|ve|ll|d|m)\b)")
 
-_FENCE_BEFORE = re.compile(r"(?:```|~~~)[\w+-]*\s*\Z|`\s*\Z")
-_FENCE_AFTER = re.compile(r"\A\s*(?:```|~~~|`)")
-_TAG = re.compile(
+_FENCE_BEFORE = late_pattern(r"(?:```|~~~)[\w+-]*\s*\Z|`\s*\Z")
+_FENCE_AFTER = late_pattern(r"\A\s*(?:```|~~~|`)")
+_TAG = late_pattern(
     r"<[|｜][\w▁ ]{1,60}[|｜]>"
     r"|</?(?:tool_call|tool_calls|tool_use|tool_input|function_call|function|arguments|parameters"
     r"|input|json|invoke|s)>"
 )
-_ESCAPED = re.compile(r"\s*\{(?:\s|\\[nrt])*\\\"")
-_EXTRA_CLOSERS = re.compile(r"\s*[}\]][}\]\s]*")
-_LABEL = re.compile(
+_ESCAPED = late_pattern(r"\s*\{(?:\s|\\[nrt])*\\\"")
+_EXTRA_CLOSERS = late_pattern(r"\s*[}\]][}\]\s]*")
+_LABEL = late_pattern(
     r"(?:the )?(?:tool |function )?(?:json|arguments?|args|kwargs|params|parameters|input"
     r"|tool_input|tool_args|call|tool_call|output|answer|result)",
     re.IGNORECASE,
 )
-_SENTENCE = re.compile(r"(?:[^\W\d_]|['’_\s(),!?-]|[.](?=\s|\Z))*+")
-_CONDITION = re.compile(
+_SENTENCE = late_pattern(r"(?:[^\W\d_]|['’_\s(),!?-]|[.](?=\s|\Z))*+")
+_CONDITION = late_pattern(
     r"\b(?:not|never|no|none|nothing|only|but|except|unless|if|or|instead|without|with|plus|maybe"
     r"|dry|wait|cancel|stop|also|and|then|set|should|must|rather|false|true|null|use|using|flag"
     r"|option|mode|force|recursive(?:ly)?)\b|n['’]t\b"
     r"|[不别勿没无或]",
     re.IGNORECASE,
 )
-_STATEMENT = re.compile(
+_STATEMENT = late_pattern(
     r"(?!(?:This|That|These|Those|It|Here|There|I|We|Let|Below|Sure|OK|Okay)\b).*"
     r"\b(?:is|are|be)\b",
     re.DOTALL | re.IGNORECASE,

@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any
 from urllib.parse import quote, quote_plus
 
+from dirge_py.lib.lazy import late_pattern
 from dirge_py.lib.lean_dataclass import dataclass
 
 _SHORTEST = 8
@@ -173,11 +174,11 @@ FORMS: tuple[SecretForm, ...] = (
 
 
 _LEAST_KEY = 8
-_NAMED_LIKE_ONE = re.compile(
+_NAMED_LIKE_ONE = late_pattern(
     r"(?:.*_)?(?:API_?KEYS?|KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASS|PAT|CREDENTIALS?)", re.IGNORECASE
 )
 _PLACES = ("/", "~", "./", "../", "file:")
-_WORDS = re.compile(r"[a-z]+(?:[-_. ][a-z]+)*|[A-Z]+(?:[-_. ][A-Z]+)*|[0-9]+")
+_WORDS = late_pattern(r"[a-z]+(?:[-_. ][a-z]+)*|[A-Z]+(?:[-_. ][A-Z]+)*|[0-9]+")
 
 
 def secret_values(environment: Mapping[str, str], key_variables: Collection[str]) -> Iterator[str]:

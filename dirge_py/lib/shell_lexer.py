@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import Literal
 
+from dirge_py.lib.lazy import late_pattern
 from dirge_py.lib.lean_dataclass import dataclass
 
 MAX_BYTES = 16 * 1024
@@ -75,17 +76,17 @@ class NotPlain(Exception):
 
 
 _BARE = r"[A-Za-z0-9_./:@%+=,^~*?\[\]-]"
-OPERATOR = re.compile(r"&&|\|\||;|\||\n")
-REDIRECT = re.compile(
+OPERATOR = late_pattern(r"&&|\|\||;|\||\n")
+REDIRECT = late_pattern(
     r"(?:[12]?>&[12]|(?:[12]|&)?>>?[ \t]*/dev/null|<[ \t]*/dev/null)(?=[ \t\n;|&]|\Z)"
 )
-_WORD = re.compile(rf"(?:{_BARE}+|'[^']*'|\"[^\"$`\\!]*\")+")
-_SEGMENT = re.compile(rf"({_BARE}+)|'([^']*)'|\"([^\"]*)\"")
-_BANG = re.compile(r"!=?(?=[ \t])")
+_WORD = late_pattern(rf"(?:{_BARE}+|'[^']*'|\"[^\"$`\\!]*\")+")
+_SEGMENT = late_pattern(rf"({_BARE}+)|'([^']*)'|\"([^\"]*)\"")
+_BANG = late_pattern(r"!=?(?=[ \t])")
 """An argument of `[` or `find`."""
-_TILDE = re.compile(r"(?:\A|[:=])~")
-_HEAD = re.compile(r"[A-Za-z0-9_./:][A-Za-z0-9_./:+@,-]*")
-_OUTSIDE_CHARSET = re.compile(r"[^\x20-\x7e\t\n]")
+_TILDE = late_pattern(r"(?:\A|[:=])~")
+_HEAD = late_pattern(r"[A-Za-z0-9_./:][A-Za-z0-9_./:+@,-]*")
+_OUTSIDE_CHARSET = late_pattern(r"[^\x20-\x7e\t\n]")
 RESERVED = word_set(
     "if then elif else fi for while until do done case esac select function time coproc in"
 )
@@ -127,7 +128,7 @@ def lex(text: str) -> tuple[Part, ...]:
     return tuple(parts)
 
 
-HERE_DOCUMENT = re.compile(r"(?<!<)<<-?\s*['\"\\]?(\w+)")
+HERE_DOCUMENT = late_pattern(r"(?<!<)<<-?\s*['\"\\]?(\w+)")
 """The beginning of a here-document; the group is its end marker. A guess from the text."""
 
 
@@ -143,11 +144,11 @@ def without_here_documents(lines: Iterable[str]) -> Iterator[str]:
         end = found[1] if found else ""
 
 
-_QUOTED_OR_SPACE = re.compile(
+_QUOTED_OR_SPACE = late_pattern(
     r"""(\$'(?:\\.|[^'\\])*'|'[^']*'|"(?:\\.|[^"\\])*"|\\.)|[ \t]+""", re.DOTALL
 )
-_NESTING = re.compile(r"<<|#|`|\$\(")
-_REMARK = re.compile(r"^\s*#.*|(?<=\s)#[^'\"]*\w'\w[^'\"]*$")
+_NESTING = late_pattern(r"<<|#|`|\$\(")
+_REMARK = late_pattern(r"^\s*#.*|(?<=\s)#[^'\"]*\w'\w[^'\"]*$")
 _BEFORE_COMMAND = word_set("do then else elif while until if time ! {")
 
 
@@ -291,10 +292,10 @@ FOUND = "\ue013"
 """Part of a word: a file that a `find` finds."""
 ANYTHING = "$()"
 """A substitution whose content was removed: any number of any words."""
-REFERENCE = re.compile(
+REFERENCE = late_pattern(
     rf"[${QUOTED}](?:\{{[^}}]*\}}?|[A-Za-z_][A-Za-z0-9_]*|[@*#?$!0-9-]|\(\))|`|{FOUND}"
 )
-_NAME = re.compile(r"\{?([A-Za-z_][A-Za-z0-9_]*)\}?")
+_NAME = late_pattern(r"\{?([A-Za-z_][A-Za-z0-9_]*)\}?")
 _TO_MARK = str.maketrans(_DEAD)
 _PLAIN = str.maketrans({**{mark: char for char, mark in _DEAD.items()}, QUOTED: "$", FOUND: "{}"})
 _WITHOUT = str.maketrans(

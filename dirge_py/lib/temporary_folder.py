@@ -3,7 +3,6 @@
 import contextlib
 import fcntl
 import os
-import re
 import stat
 import tempfile
 import threading
@@ -11,8 +10,10 @@ import time
 from pathlib import Path
 from shutil import rmtree
 
+from dirge_py.lib.lazy import late_pattern
+
 _PREFIX = "dirge-tmp-"
-_NAME = re.compile(_PREFIX + r"(?:[a-z]+-)*[a-z0-9_]{8}")
+_NAME = late_pattern(_PREFIX + r"(?:[a-z]+-)*[a-z0-9_]{8}")
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _YOUNG_S = 60.0
 """The age below which a folder is kept, because it may not be locked yet."""

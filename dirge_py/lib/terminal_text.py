@@ -2,11 +2,13 @@
 
 import re
 
+from dirge_py.lib.lazy import late_pattern
+
 _WIDEST = 200
 """The last column that a movement reaches; text itself may be longer."""
 _BODY = r"[^\x07\x1b]{0,4096}+"
-_COLOURS = re.compile(rf"\x1b\[[0-9;:]{{0,64}}+m|\x1b\]{_BODY}(?:\x07|\x1b\\)")
-_PIECE = re.compile(
+_COLOURS = late_pattern(rf"\x1b\[[0-9;:]{{0,64}}+m|\x1b\]{_BODY}(?:\x07|\x1b\\)")
+_PIECE = late_pattern(
     rf"""
     \x1b\[ (?P<number>[0-9]{{0,6}}+) (?P<move>[A-GJK])        # movements and erasing
   | \x1b\[ [0-?]{{0,256}}+ [\ -/]{{0,16}}+ [@-~]?             # modes and the rest

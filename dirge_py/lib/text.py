@@ -11,6 +11,8 @@ import re
 import unicodedata
 from collections.abc import Sequence
 
+from dirge_py.lib.lazy import late_pattern
+
 _STRING_LIMIT = 4096
 """After this many characters, an unterminated control string counts as ended."""
 
@@ -23,7 +25,7 @@ _BODY = r"[^\x07\x18\x1a\x1b\x80-\x9f]"
 
 _LINE_BODY = r"[^\n\x07\x18\x1a\x1b\x80-\x9f]"
 
-_ESCAPE = re.compile(
+_ESCAPE = late_pattern(
     rf"""
     (?:\x1b\[|\x9b) [0-?]{{0,{_STRING_LIMIT}}}+ [\ -/]{{0,16}}+ [@-~]?
   | (?:\x1b[\]PX^_]|[\x90\x98\x9d\x9e\x9f])                  # OSC DCS SOS PM APC
@@ -47,17 +49,17 @@ _INVISIBLE_RANGES = (
 )
 
 _JOINERS = "\u200c\u200d"
-_INVISIBLE = re.compile(f"[{_INVISIBLE_RANGES}{_JOINERS}]")
-_SUSPECT = re.compile(rf"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff{_INVISIBLE_RANGES}{_JOINERS}]")
+_INVISIBLE = late_pattern(f"[{_INVISIBLE_RANGES}{_JOINERS}]")
+_SUSPECT = late_pattern(rf"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff{_INVISIBLE_RANGES}{_JOINERS}]")
 
-_HIDDEN_IN_PROMPTS = re.compile(
+_HIDDEN_IN_PROMPTS = late_pattern(
     rf"[\x00-\x08\x0b-\x1f\x7f-\xa0\ud800-\udfff{_INVISIBLE_RANGES}{_JOINERS}"
     "\u1680\u2000-\u200a\u202f\u205f\u2800\u3000\ufe00-\ufe0f]"
 )
 
-_UNSAFE_IN_JSON = re.compile(rf"[\x7f-\x9f{_INVISIBLE_RANGES}{_JOINERS}]")
-_BLANK_RUN = re.compile(rf"[ \t]{{{_BLANKS_SHOWN + 1},}}")
-_EMPTY_LINES = re.compile(r"\n(?:[ \t]*\n){3,}")
+_UNSAFE_IN_JSON = late_pattern(rf"[\x7f-\x9f{_INVISIBLE_RANGES}{_JOINERS}]")
+_BLANK_RUN = late_pattern(rf"[ \t]{{{_BLANKS_SHOWN + 1},}}")
+_EMPTY_LINES = late_pattern(r"\n(?:[ \t]*\n){3,}")
 
 _DEEPEST_INDENT = 40
 """The blanks at the start of a code line that are shown unchanged; more are shown as a count."""

@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from itertools import takewhile
 
+from dirge_py.lib.lazy import late_pattern
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.paths import upwards
 from dirge_py.lib.shell_lexer import word_set
@@ -39,26 +40,26 @@ _CHANGES_ALL = word_set("chmod chown chgrp chattr setfacl chcon")
 _WRITES_TO_LAST = word_set("cp mv install tee ln")
 _LISTERS = word_set("find ls echo printf fd fdfind tree du")
 _PACKERS = {
-    **dict.fromkeys(("tar", "bsdtar", "gtar"), re.compile(r"--remove-f[a-z]*")),
-    "zip": re.compile(r"-[A-Za-z]*m[A-Za-z]*|--move"),
-    **dict.fromkeys(("7z", "7za", "7zz"), re.compile(r"-sdel")),
+    **dict.fromkeys(("tar", "bsdtar", "gtar"), late_pattern(r"--remove-f[a-z]*")),
+    "zip": late_pattern(r"-[A-Za-z]*m[A-Za-z]*|--move"),
+    **dict.fromkeys(("7z", "7za", "7zz"), late_pattern(r"-sdel")),
 }
 _NARROWING = word_set("-name -iname -path -ipath -wholename -iwholename -regex -iregex -samefile")
 _WIDENING = word_set("-o -or ! -not ,")
 _REACH = 32
 _MAX_STARTS = 20_000
-_SOUND = re.compile(
+_SOUND = late_pattern(
     r"/dev/(?:null|zero|full|u?random|std(?:in|out|err)|tty\w*|ptmx|cu\..*|(?:fd|shm|pts|snd|dri"
     r"|input|net|bus)(?:/.*)?|(?:video|i2c-?|spidev|gpiochip|hidraw)[\d.]*|kvm|fuse|kmsg|log)"
 )
-HOME_SIGN = re.compile(r"(?:~|\$HOME|\$\{HOME[^}]*\})(?=/|\Z)")
-_HERE_SIGN = re.compile(r"(?:~\+|\$PWD|\$\{PWD\})(?=/|\Z)")
-_PROC = re.compile(
+HOME_SIGN = late_pattern(r"(?:~|\$HOME|\$\{HOME[^}]*\})(?=/|\Z)")
+_HERE_SIGN = late_pattern(r"(?:~\+|\$PWD|\$\{PWD\})(?=/|\Z)")
+_PROC = late_pattern(
     r"/+proc/(?:self|thread-self|[^/]*[\d$*?\[][^/]*)/(?:task/[^/]+/)?(root|cwd)(?=/|\Z)"
 )
-_ANY_NAME = re.compile(r"\.{0,2}(?:\?|\[[^\]]*\])*\*+|\.\[.*|\.\?\*?|\[[^\]]*\]\*?")
-_UNSURE = re.compile(r"\$\{[^}]*\}|\$[A-Za-z_]\w*|\$[0-9@*]|\$\(\)|`")
-_NEVER_EMPTY = re.compile(r"\$\{\w+:\?|\$\{\w+:-[^/}][^}]*\}|\$\{?(?:HOME|PWD)\b")
+_ANY_NAME = late_pattern(r"\.{0,2}(?:\?|\[[^\]]*\])*\*+|\.\[.*|\.\?\*?|\[[^\]]*\]\*?")
+_UNSURE = late_pattern(r"\$\{[^}]*\}|\$[A-Za-z_]\w*|\$[0-9@*]|\$\(\)|`")
+_NEVER_EMPTY = late_pattern(r"\$\{\w+:\?|\$\{\w+:-[^/}][^}]*\}|\$\{?(?:HOME|PWD)\b")
 
 
 def with_home(text: str, home: str) -> str:
@@ -212,7 +213,7 @@ def _names_remover(word: str) -> bool:
     return any(program_of([one]) in REMOVERS for one in re.split(r"[\s;&|]+", word))
 
 
-_LISTED = re.compile(r"\$\(\)|`|\$[A-Za-z_]\w*|\$\{[A-Za-z_]\w*\}")
+_LISTED = late_pattern(r"\$\(\)|`|\$[A-Za-z_]\w*|\$\{[A-Za-z_]\w*\}")
 """Matches a word that is entirely the output of a command, directly or through a variable."""
 
 
@@ -282,11 +283,11 @@ def _must_stay(path: str, where: CommandFolders) -> bool:
 
 
 # Every part starts at a fixed place and never backtracks, so that all text is read only once.
-_NOT_RUN = re.compile(
+_NOT_RUN = late_pattern(
     r"\\.|'[^']*+'|\"(?:[^\"\\]|\\.)*+\"|(?<!\\\s)(?<![^\s;|&(){}])#[^\n]*+", re.DOTALL
 )
 _NAME = r"(?<![\w:.!-])([\w:.!-]++)\s*+"
-_TOKEN = re.compile(
+_TOKEN = late_pattern(
     rf"{_NAME}(?:\(\s*+\)\s*+([{{(])|(\{{))|{_NAME}\|\s*+(?P<twice>\4)(?=[\s)]*+&)|[{{}}()]"
 )
 _CLOSED_BY = {"{": "}", "(": ")"}

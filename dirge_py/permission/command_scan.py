@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import chain, dropwhile, islice, pairwise
 
+from dirge_py.lib.lazy import late_pattern
 from dirge_py.lib.shell_lexer import (
     ANYTHING,
     FED,
@@ -54,11 +55,11 @@ _RELEVANT = REMOVERS | word_set(
     " git wipefs shred mkfs blkdiscard"
 )
 _WORDS_BEFORE_PROGRAM = word_set("if then elif else while until do ! { time command builtin")
-_FUNCTION = re.compile(r"(?<![\w.:-])([\w.:-]+)\s*\(\s*\)|\bfunction\s+([\w.:-]+)")
-_ARRAY = re.compile(r"(?<!\w)([A-Za-z_]\w*)\+?=\(([^()]*)\)")
-_INNERMOST = re.compile(r"\$\{[^{}]*\}|\$(?:[A-Za-z_]\w*|[0-9@*])|\$\(\)|`")
-_PARAMETER = re.compile(r"\$\{?([A-Za-z_]\w*|[0-9]+|[@*])(.*?)\}?", re.DOTALL)
-_DEFAULT = re.compile(r"(?:\[[^\]]*\])?:?[-=+](.*)", re.DOTALL)
+_FUNCTION = late_pattern(r"(?<![\w.:-])([\w.:-]+)\s*\(\s*\)|\bfunction\s+([\w.:-]+)")
+_ARRAY = late_pattern(r"(?<!\w)([A-Za-z_]\w*)\+?=\(([^()]*)\)")
+_INNERMOST = late_pattern(r"\$\{[^{}]*\}|\$(?:[A-Za-z_]\w*|[0-9@*])|\$\(\)|`")
+_PARAMETER = late_pattern(r"\$\{?([A-Za-z_]\w*|[0-9]+|[@*])(.*?)\}?", re.DOTALL)
+_DEFAULT = late_pattern(r"(?:\[[^\]]*\])?:?[-=+](.*)", re.DOTALL)
 _MOST_TEXTS = 256
 _MOST_FORMS = 64
 
@@ -147,13 +148,13 @@ MAX_DEPTH = 8
 MAX_WORK = 1_500
 """How many texts are read for one command line, nested ones included; long texts count more."""
 _LEADERS = word_set("if then elif else while until do ! { } time in function")
-_IFS = re.compile(r"\$\{IFS[^}]*\}")
-_BARE_IFS = re.compile(r"\$IFS\b")
-_BRACES = re.compile(r"(?<!\$)\{([^{}]*,[^{}]*)\}")
+_IFS = late_pattern(r"\$\{IFS[^}]*\}")
+_BARE_IFS = late_pattern(r"\$IFS\b")
+_BRACES = late_pattern(r"(?<!\$)\{([^{}]*,[^{}]*)\}")
 _MOST_SPREAD = 64
 _MOST_SPELLED = 512
-_RAW_BOUNDARY = re.compile(r"[\s;&|(){}<>`$]+")
-_WITH_MEANING = re.compile(r"[$`*?\[{\ue010\ue013]")
+_RAW_BOUNDARY = late_pattern(r"[\s;&|(){}<>`$]+")
+_WITH_MEANING = late_pattern(r"[$`*?\[{\ue010\ue013]")
 _NAMES_PROGRAMS = ("BASH_ALIASES", "BASH_CMDS")
 
 
@@ -421,7 +422,7 @@ _WRITERS = REMOVERS | word_set(
 )
 _LISTERS = word_set("find fd fdfind ls rg git")
 _FILTERS = word_set("grep egrep head tail sort uniq")
-_RANGE = re.compile(r"(?<!\$)\{[^{}]*\.\.[^{}]*\}")
+_RANGE = late_pattern(r"(?<!\$)\{[^{}]*\.\.[^{}]*\}")
 _SEARCHERS = word_set("grep egrep fgrep zgrep rg ag ack sed awk gawk mawk jq yq")
 _COUNTED = {
     **dict.fromkeys(("head", "tail"), word_set("-n -c --lines --bytes")),

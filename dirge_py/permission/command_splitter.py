@@ -15,6 +15,7 @@ import re
 from collections.abc import Hashable, Iterator, Sequence
 from typing import Literal
 
+from dirge_py.lib.lazy import late_pattern
 from dirge_py.lib.shell_lexer import (
     ANYTHING,
     FED,
@@ -29,9 +30,9 @@ from dirge_py.lib.shell_lexer import (
 
 SplitCommand = tuple[str, ...]
 _SCRIPTED = frozenset(("sh", "bash", "zsh", "dash", "ksh", "mksh", "ash", "fish", "ssh", "su"))
-_QUOTED = re.compile(r"[^']*")
-_ANSI_QUOTED = re.compile(r"(?:[^'\\]|\\.)*", re.DOTALL)
-_DELIMITER = re.compile(r"-?[ \t]*((?:[^\s;&|<>()'\"\\]|\\.|'[^'\n]*'|\"[^\"\n]*\")+)")
+_QUOTED = late_pattern(r"[^']*")
+_ANSI_QUOTED = late_pattern(r"(?:[^'\\]|\\.)*", re.DOTALL)
+_DELIMITER = late_pattern(r"-?[ \t]*((?:[^\s;&|<>()'\"\\]|\\.|'[^'\n]*'|\"[^\"\n]*\")+)")
 
 
 class CommandSplitter:
@@ -301,11 +302,11 @@ def _ansi_decoded(text: str) -> str:
         return text
 
 
-ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(\[[^\]]*\])?(\+?)=", re.DOTALL)
+ASSIGNMENT = late_pattern(r"([A-Za-z_][A-Za-z0-9_]*)(\[[^\]]*\])?(\+?)=", re.DOTALL)
 _DECLARERS = word_set("export declare typeset readonly local")
 _SETTERS = word_set("read mapfile readarray getopts unset select printf let coproc")
 _FROM_OUTSIDE = ("TMPDIR", "USER", "LOGNAME", "VIRTUAL_ENV")
-_SET_BY_PROGRAMS = re.compile(
+_SET_BY_PROGRAMS = late_pattern(
     r"BASH.*|DIRGE.*|GIT_.*|.*PAGER|.*EDITOR|VISUAL|.*_PROXY|.*_proxy|COMP_.*|COPROC|DIRSTACK|EPOCH.*"
     r"|E?UID|FUNCNAME|FUNCNEST|GROUPS|HIST.*|HOME|HOST.*|IFS|LANG.*|LC_.*|LINENO|LINES|COLUMNS"
     r"|MACHTYPE|MAPFILE|OLDPWD|OPT.*|OSTYPE|P?PID|PATH|PIPESTATUS|PPID|PS\d|PWD|RANDOM|READLINE.*"

@@ -1,10 +1,10 @@
 """What a tool call would do, with all lookups done: the input of the decision."""
 
 import os
-import re
 from collections.abc import Sequence
 from typing import ClassVar, Literal, TypeAlias
 
+from dirge_py.lib.lazy import late_pattern
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.shell_lexer import Word, word_set
 from dirge_py.types.tools import Operation
@@ -170,12 +170,12 @@ _EDITING_PROGRAMS = word_set(
     "chmod chown cp dd install ln mkdir mv patch rm rmdir rsync shred tee touch truncate unlink"
 )
 _EDITING_IN_PLACE = word_set("sed gsed perl ruby awk gawk")
-_IN_PLACE = re.compile(r"-[a-zA-Z]*i|--in-place")
+_IN_PLACE = late_pattern(r"-[a-zA-Z]*i|--in-place")
 _EDITING_SUBCOMMANDS = word_set(
     "am apply checkout cherry-pick clean merge mv pull rebase reset restore revert rm stash"
 )
-_QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")
-_REDIRECTION = re.compile(r">>?\|?\s*(?!/dev/null\b)[^\s&>(]")
+_QUOTED = late_pattern(r"'[^']*'|\"[^\"]*\"")
+_REDIRECTION = late_pattern(r">>?\|?\s*(?!/dev/null\b)[^\s&>(]")
 
 
 def edits_files(fact: Fact) -> bool:

@@ -15,6 +15,7 @@ from typing import TypeAlias
 from dirge_py.files.safe_read import read_regular
 from dirge_py.files.versions import StampCache
 from dirge_py.git.repository import UnreadableRepository
+from dirge_py.lib.lazy import late_pattern
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.paths import is_below, upwards
 from dirge_py.permission.git.repository import git_dir_of
@@ -26,9 +27,9 @@ MAX_IGNORE_LINES = 5_000
 MAX_IGNORE_FILES = 4096
 MAX_DEPTH = 3
 _MOST_BRACED = 64
-_PLAIN = re.compile(r"[ -Z^-z|~]+")
-_BRACES = re.compile(r"\{([^{}]*)\}")
-_EVERY_FILE = re.compile("", re.DOTALL)
+_PLAIN = late_pattern(r"[ -Z^-z|~]+")
+_BRACES = late_pattern(r"\{([^{}]*)\}")
+_EVERY_FILE = late_pattern("", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator, Sequence
 from itertools import takewhile
 
+from dirge_py.lib.lazy import late_pattern
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.shell_lexer import ANYTHING, FOUND, QUOTED, UNRUN, unmarked, word_set
 from dirge_py.permission.command_splitter import ASSIGNMENT, SplitCommand, is_unresolved
@@ -32,7 +33,7 @@ READERS = word_set(
     " tar zip gzip bzip2 xz zstd zcat bzcat xzcat dd tee curl wget openssl gpg split csplit iconv"
     " expand unexpand vim vi view nano ed ex cpio source . envsubst"
 )
-_LOADER = re.compile(r"ld\.so|ld-.*\.so.*|ld-linux.*")
+_LOADER = late_pattern(r"ld\.so|ld-.*\.so.*|ld-linux.*")
 _MAX_TAILS = 48
 _EXEC_FLAGS = frozenset(("-exec", "-execdir", "-ok", "-okdir"))
 _VALUED = {
@@ -48,9 +49,9 @@ _LONG_VALUED = word_set(
     " --interval --timeout --userspec"
 )
 _TAKES_TEXT = word_set("eval ssh watch trap parallel coproc tmux screen")
-_GLUED = re.compile(r"-[A-Za-z]|--[a-z-]+=")
-_FROM_INPUT = re.compile(r"-|/dev/stdin|/dev/fd/\d+|/proc/(?:self|thread-self|\d+)/fd/\d+")
-_GIT_ALIAS = re.compile(r"alias\.[^=]+=", re.IGNORECASE)
+_GLUED = late_pattern(r"-[A-Za-z]|--[a-z-]+=")
+_FROM_INPUT = late_pattern(r"-|/dev/stdin|/dev/fd/\d+|/proc/(?:self|thread-self|\d+)/fd/\d+")
+_GIT_ALIAS = late_pattern(r"alias\.[^=]+=", re.IGNORECASE)
 _GIT_COMMANDS = word_set(
     "absorb add am annex annotate apply archive bisect blame branch bundle cat-file check-attr"
     " check-ignore check-ref-format checkout checkout-index cherry cherry-pick clean cliff clone"
@@ -261,28 +262,28 @@ def _aliased(value: str) -> str:
     return value[1:] if value[:1] == "!" else f"git {value}"
 
 
-_AWK = re.compile(r"[gmn]?awk")
-_INTERPRETER = re.compile(
+_AWK = late_pattern(r"[gmn]?awk")
+_INTERPRETER = late_pattern(
     r"(?:python|pypy|node|nodejs|deno|bun|perl|ruby|php|lua|osascript|tclsh|Rscript)[0-9.]*"
 )
-_ASKED_EACH_TIME = re.compile(
+_ASKED_EACH_TIME = late_pattern(
     r"(?:python|pypy|node|deno|bun|perl|ruby|php|lua|awk|gawk|osascript|sh|bash|zsh|dash|ksh|fish)"
     r"[0-9.]*"
 )
-_INLINE = re.compile(r"-[A-Za-z]*[ceprE]|--(?:eval|command|print|run)(?:=.*)?")
-_FLAG = re.compile(r"-[A-Za-z]*[ceprE]|--(?:eval|command|print|run)|eval")
-_STARTS = re.compile(
+_INLINE = late_pattern(r"-[A-Za-z]*[ceprE]|--(?:eval|command|print|run)(?:=.*)?")
+_FLAG = late_pattern(r"-[A-Za-z]*[ceprE]|--(?:eval|command|print|run)|eval")
+_STARTS = late_pattern(
     r"\bsystem\b|popen|\bexec|subprocess|\bspawn|posix_spawn|child_process|__import__|importlib"
     r"|getattr|\beval\b|\bcompile\s*\(|ctypes|runpy|globals\s*\(|\bpty\.|\bfork\b|\bqx\b|`|%x|Deno\."
     r"|do shell script|shell_exec|passthru|require\s*\(\s*[^'\")]|chr\s*\(|\\x"
 )
-_AWK_STARTS = re.compile(
+_AWK_STARTS = late_pattern(
     r"system\s*\((?!\s*\"[^\"]*\"\s*\))|\|&|(?<!\|)\|(?!\|)\s*(?![\"|\s])|@load"
 )
-_DELETES = re.compile(r"rmtree|removedirs|rm_rf|rm_r\b|rmSync|rmdirSync|remove_tree|remove_entry")
-_DELETES_FILES = re.compile(r"\bunlink|\bos\.remove\b|\brm_f\b|\brmdir\b|File\.delete|unlinkSync")
-_PATTERN_TEXT = re.compile(r"<([^<>\s]*[*?][^<>\s]*)>")
-_QUOTED_TEXT = re.compile(r"'([^'\\\n]*)'|\"([^\"\\\n]*)\"")
+_DELETES = late_pattern(r"rmtree|removedirs|rm_rf|rm_r\b|rmSync|rmdirSync|remove_tree|remove_entry")
+_DELETES_FILES = late_pattern(r"\bunlink|\bos\.remove\b|\brm_f\b|\brmdir\b|File\.delete|unlinkSync")
+_PATTERN_TEXT = late_pattern(r"<([^<>\s]*[*?][^<>\s]*)>")
+_QUOTED_TEXT = late_pattern(r"'([^'\\\n]*)'|\"([^\"\\\n]*)\"")
 _MOST_TEXTS = 16
 
 
@@ -335,18 +336,18 @@ def inline_code(name: str, words: Sequence[str]) -> str:
 
 
 _SSH = word_set("ssh scp sftp rsync")
-_SSH_RUNS = re.compile(
+_SSH_RUNS = late_pattern(
     r"(?:-o)?\s*(?:Proxy|Local|Remote|KnownHosts)Command\s*[= ]\s*(.+)", re.IGNORECASE | re.DOTALL
 )
 _EDITORS = word_set("vi vim nvim ex view vimdiff ed")
 _SED = word_set("sed gsed")
-_SED_RUNS = re.compile(r"(?:^|[\s;{}0-9$/!])e\s+([^\n]+)")
-_SED_RESULT = re.compile(r"s([^\w\s])(?:(?!\1).)*\1((?:(?!\1).)*)\1\w*e")
-_SED_FILES = re.compile(r"[rRwW]\s*([^\s;{}'\"]+)")
-_QUOTED_WORD = re.compile(r"'([^'\\\s]+)'|\"([^\"\\\s]+)\"")
+_SED_RUNS = late_pattern(r"(?:^|[\s;{}0-9$/!])e\s+([^\n]+)")
+_SED_RESULT = late_pattern(r"s([^\w\s])(?:(?!\1).)*\1((?:(?!\1).)*)\1\w*e")
+_SED_FILES = late_pattern(r"[rRwW]\s*([^\s;{}'\"]+)")
+_QUOTED_WORD = late_pattern(r"'([^'\\\s]+)'|\"([^\"\\\s]+)\"")
 PUTS_INTO = word_set("cp mv install ln rsync scp")
 """Programs whose last operand may be the folder that the other operands are put into."""
-_FOLDER = re.compile(r"(?:\A|/)\.{0,2}\Z|\A~\Z")
+_FOLDER = late_pattern(r"(?:\A|/)\.{0,2}\Z|\A~\Z")
 _RUNS_IN = {
     **dict.fromkeys(("npm", "pnpm", "yarn", "bun"), word_set("exec x dlx")),
     **dict.fromkeys(("docker", "podman", "nerdctl"), word_set("exec run")),

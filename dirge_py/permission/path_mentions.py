@@ -13,6 +13,7 @@ from functools import cache, partial
 from typing import Literal, TypeAlias
 
 from dirge_py.git.repository import work_tree_of
+from dirge_py.lib.lazy import late_pattern
 from dirge_py.lib.paths import is_below
 from dirge_py.lib.shell_lexer import Joint, Part, Word, word_set
 from dirge_py.permission.blocklist import HOME_SIGN, with_home
@@ -30,11 +31,11 @@ _MAX_MENTIONS = 512
 _MAX_FOLDERS = 16
 _MAX_PATTERNS = 16
 _LONGEST_NAME = 255
-CWD_SIGN = re.compile(r"\A(?:~\+|\$PWD|\$\{PWD[^}]*\})(?=/|\Z)")
-_CWD = re.compile(r"\A/+proc/+[^/]+/+cwd(?=/|\Z)")
-_ROOT = re.compile(r"\A(?:/+proc/+[^/]+/+root)+/*(?=/|\Z)")
-_FILE_OF = re.compile(r"(?:[^=]*=)?[@<](.+)|file:(?://(?:localhost)?(?=/))?(.+)", re.DOTALL)
-_LETTERS = re.compile(r"-[A-Za-z]{1,4}")
+CWD_SIGN = late_pattern(r"\A(?:~\+|\$PWD|\$\{PWD[^}]*\})(?=/|\Z)")
+_CWD = late_pattern(r"\A/+proc/+[^/]+/+cwd(?=/|\Z)")
+_ROOT = late_pattern(r"\A(?:/+proc/+[^/]+/+root)+/*(?=/|\Z)")
+_FILE_OF = late_pattern(r"(?:[^=]*=)?[@<](.+)|file:(?://(?:localhost)?(?=/))?(.+)", re.DOTALL)
+_LETTERS = late_pattern(r"-[A-Za-z]{1,4}")
 
 
 class ShellLookups:
@@ -98,7 +99,7 @@ def mentioned_paths(
     return (*found, *([too_many_paths(lookups.place)] if is_over else ()))
 
 
-_SEPARATORS = re.compile(r"[=,:@]")
+_SEPARATORS = late_pattern(r"[=,:@]")
 _MOST_SPELLED = 64
 
 
@@ -276,7 +277,7 @@ _USES: Mapping[str, Sequence[Literal["read", "edit"]]] = {
 }
 _TAKES_MODE = word_set("chmod chown chgrp")
 _COPIES_TO_LAST = word_set("cp install ln link scp rsync mv")
-_TARGET_FOLDER = re.compile(r"-[A-Za-z]*t.*|--t[a-z-]*(=.*)?")
+_TARGET_FOLDER = late_pattern(r"-[A-Za-z]*t.*|--t[a-z-]*(=.*)?")
 """Options like `cp -t DIR a b`: then the last operand is a source, too."""
 TURNS_SHELL = word_set(
     "export declare typeset readonly local set unset shopt alias unalias source . eval exec trap"
@@ -284,7 +285,7 @@ TURNS_SHELL = word_set(
     " function return exit"
 )
 """Builtins after which the next command of the same line may mean something else."""
-_SED_IN_PLACE = re.compile(r"-[a-zA-Z]*i|--in-place")
+_SED_IN_PLACE = late_pattern(r"-[a-zA-Z]*i|--in-place")
 FileUse: TypeAlias = tuple[Literal["read", "edit"], Word]
 
 

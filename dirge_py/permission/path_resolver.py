@@ -1,7 +1,6 @@
 """Looks up paths on this machine: where they lead, and why touching them needs a question."""
 
 import os
-import re
 import stat
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -11,6 +10,7 @@ from pathlib import Path
 from dirge_py.files.safe_read import read_regular
 from dirge_py.files.versions import StampCache
 from dirge_py.files.workspace import Workspace
+from dirge_py.lib.lazy import late_pattern
 from dirge_py.lib.paths import is_below, is_below_any, upwards
 from dirge_py.permission.facts import ResolvedPath
 from dirge_py.permission.git.repository import is_bare_repository
@@ -19,7 +19,7 @@ from dirge_py.types.errors import FileError
 
 MAX_OWN_FILES = 2_000
 MAX_CERTIFICATE_BYTES = 1 << 20
-_PEM_BLOCK = re.compile(rb"-----BEGIN ([^-\n]*)-----")
+_PEM_BLOCK = late_pattern(rb"-----BEGIN ([^-\n]*)-----")
 _PUBLIC_BLOCKS = frozenset((
     b"CERTIFICATE", b"TRUSTED CERTIFICATE", b"X509 CERTIFICATE", b"CERTIFICATE REQUEST",
     b"X509 CRL", b"PUBLIC KEY", b"RSA PUBLIC KEY", b"DH PARAMETERS", b"EC PARAMETERS",
@@ -202,7 +202,7 @@ def _bare_above(real: str, roots: Sequence[str], is_bare: Callable[[str], bool])
     return f"{bare} is protected: it is a bare repository" if bare else ""
 
 
-_PROCESS_PATH = re.compile(r"/proc/(?:self|thread-self|[0-9]+)/|/dev/(?:fd|stdin|stdout|stderr)/")
+_PROCESS_PATH = late_pattern(r"/proc/(?:self|thread-self|[0-9]+)/|/dev/(?:fd|stdin|stdout|stderr)/")
 _MAX_LINKS = 40
 
 

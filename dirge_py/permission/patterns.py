@@ -18,6 +18,7 @@ from itertools import islice
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
+from dirge_py.lib.lazy import late_pattern
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.shell_lexer import Word
 from dirge_py.permission.facts import UnresolvedWord
@@ -208,8 +209,8 @@ def name_pattern(text: str) -> re.Pattern[str]:
     return re.compile(_wildcards(text, one=".").lower(), re.DOTALL)
 
 
-_COMMAND_TOKEN = re.compile(r"'([^']*)'|\"([^\"]*)\"|\\(.)|([^'\"\\])", re.DOTALL)
-_PATH_TOKEN = re.compile(r"\\(.)|([^\\])", re.DOTALL)
+_COMMAND_TOKEN = late_pattern(r"'([^']*)'|\"([^\"]*)\"|\\(.)|([^'\"\\])", re.DOTALL)
+_PATH_TOKEN = late_pattern(r"\\(.)|([^\\])", re.DOTALL)
 _Token: TypeAlias = tuple[str, bool]
 """Text of a pattern, and whether it is one character that may be a wildcard."""
 
@@ -253,7 +254,7 @@ def _read_word(text: str, start: int) -> tuple[WordPattern, int]:
     ), position
 
 
-_REST = WordPattern(re.compile(".*", re.DOTALL), is_literal=False, is_rest=True)
+_REST = WordPattern(late_pattern(".*", re.DOTALL), is_literal=False, is_rest=True)
 
 
 def _wildcards(text: str, *, one: str) -> str:
@@ -266,7 +267,7 @@ def _wildcards(text: str, *, one: str) -> str:
 
 MAX_ENTRIES = 20_000
 MAX_FOUND = 400
-GLOB = re.compile(r"[*?\[]")
+GLOB = late_pattern(r"[*?\[]")
 """Matches a character that makes a word a pattern of file names."""
 
 

@@ -15,6 +15,7 @@ import os.path
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
+from dirge_py.lib.lazy import late_pattern
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.shell_lexer import Word, word_set
 from dirge_py.permission.facts import RuleLimits
@@ -28,10 +29,10 @@ from dirge_py.permission.patterns import (
 
 _MOST_NESTED = 4
 _NO_LIMITS = RuleLimits()
-_PLAIN_WORD = re.compile(r"[A-Za-z][A-Za-z0-9:_-]*")
+_PLAIN_WORD = late_pattern(r"[A-Za-z][A-Za-z0-9:_-]*")
 _SHELL_FLAGS, _NODE_FLAGS = "-[eux]+", "--(?:no-warnings|enable-source-maps|trace-warnings)"
 _INTERPRETERS: Mapping[re.Pattern[str], re.Pattern[str]] = {
-    re.compile(name, re.IGNORECASE): re.compile(flags)
+    late_pattern(name, re.IGNORECASE): late_pattern(flags)
     for name, flags in {
         r"(?:python|pypy)[0-9.]*": "-[uBOIsSEqb]+",
         r"(?:sh|bash|zsh|dash|ksh)[0-9.]*": _SHELL_FLAGS,
@@ -43,50 +44,52 @@ _INTERPRETERS: Mapping[re.Pattern[str], re.Pattern[str]] = {
     }.items()
 }
 """Interpreters, with the flags that may stand in front of a script."""
-_PYTHON = re.compile(r"(?:python|pypy)[0-9.]*", re.IGNORECASE)
+_PYTHON = late_pattern(r"(?:python|pypy)[0-9.]*", re.IGNORECASE)
 _MODULES_RUNNING_CODE = word_set(
     "timeit pdb cProfile profile trace runpy code coverage debugpy idlelib scalene memray viztracer"
     " IPython"
 )
 _RUNNERS: Mapping[tuple[str, ...], re.Pattern[str]] = {
-    ("npx",): re.compile(r"-y|--yes|--no|--no-install"),
-    ("bunx",): re.compile(r"(?!)"),
-    ("uvx",): re.compile(r"-q|--quiet|--offline"),
-    ("uv", "run"): re.compile(
+    ("npx",): late_pattern(r"-y|--yes|--no|--no-install"),
+    ("bunx",): late_pattern(r"(?!)"),
+    ("uvx",): late_pattern(r"-q|--quiet|--offline"),
+    ("uv", "run"): late_pattern(
         r"-q|--(?:quiet|frozen|locked|no-sync|offline|all-extras|all-groups|dev|no-dev|isolated)"
     ),
     **dict.fromkeys(
         [("poetry", "run"), ("pdm", "run"), ("hatch", "run"), ("rye", "run"), ("pipenv", "run"),
          ("bundle", "exec"), ("pnpm", "exec"), ("yarn", "exec"), ("pixi", "run"), ("nohup",)],
-        re.compile(r"(?!)"),
+        late_pattern(r"(?!)"),
     ),
-    ("timeout",): re.compile(r"\d+(?:\.\d+)?[smhd]?|--foreground|--preserve-status|-k\d+"),
-    ("nice",): re.compile(r"-n\d+|-\d+"),
+    ("timeout",): late_pattern(r"\d+(?:\.\d+)?[smhd]?|--foreground|--preserve-status|-k\d+"),
+    ("nice",): late_pattern(r"-n\d+|-\d+"),
 }  # fmt: skip
 """Programs that run the program named behind them, with the words that may stand between."""
 
 _TASK_ARGUMENTS: Mapping[str, re.Pattern[str]] = {
     **dict.fromkeys(
         ("make", "gmake"),
-        re.compile(
+        late_pattern(
             r"-j\d*|\d+|-[ksBin]+|V=\d|--(?:jobs(?:=\d+)?|keep-going|silent|always-make|dry-run"
             r"|no-print-directory)"
         ),
     ),
     **dict.fromkeys(
         ("gradle", "gradlew"),
-        re.compile(
+        late_pattern(
             r"-[qisSwd]|--(?:info|debug|stacktrace|quiet|offline|parallel|continue|rerun-tasks"
             r"|no-daemon|daemon|tests=[\w.*$]+|console=\w+|warning-mode=\w+)"
         ),
     ),
     **dict.fromkeys(
         ("mvn", "mvnw"),
-        re.compile(r"-[qBoUeX]|-ntp|-DskipTests(?:=\w+)?|-Dtest=[\w.#*,]+|--batch-mode|--offline"),
+        late_pattern(
+            r"-[qBoUeX]|-ntp|-DskipTests(?:=\w+)?|-Dtest=[\w.#*,]+|--batch-mode|--offline"
+        ),
     ),
     **dict.fromkeys(
         ("just", "ninja", "task", "rake", "invoke", "inv", "sbt", "lein", "mill", "ant"),
-        re.compile(r"-j\d*|\d+|-[kqv]+|--verbose|--quiet"),
+        late_pattern(r"-j\d*|\d+|-[kqv]+|--verbose|--quiet"),
     ),
 }
 """Task runners, with what a rule for one target covers: no other target and no variable."""
@@ -303,7 +306,7 @@ def _prefix_lengths(texts: Sequence[str], depth: int = 0) -> tuple[Sequence[int]
     return _program_lengths(texts)
 
 
-_TARGET = re.compile(r"[\w.:/@%+][\w.:/@%+-]*")
+_TARGET = late_pattern(r"[\w.:/@%+][\w.:/@%+-]*")
 
 
 def _target_lengths(texts: Sequence[str], safe: re.Pattern[str]) -> tuple[Sequence[int], str]:
@@ -426,7 +429,7 @@ _WRITING: Mapping[str, frozenset[str]] = {
 }
 _JOINS_LETTERS = word_set("sort ruff rg fd fdfind iconv")
 """Programs whose options of one letter may be joined."""
-_MAKE_SHELL = re.compile(
+_MAKE_SHELL = late_pattern(
     r"(?:SHELL|\.SHELLFLAGS|MAKEFLAGS|MAKEFILES)[:?+!]*=.*|.*\$\(.*", re.DOTALL
 )
 _GIT_GLOBAL = word_set("-c --config-env --exec-path --git-dir --work-tree")
@@ -451,7 +454,7 @@ _GIT_SHORT: Mapping[str, frozenset[str]] = {
     "init": word_set("--template"),
     "rebase": word_set("-x"),
 }
-_GIT_READS_SETTINGS = re.compile(r"--get\S*|--list|-l|--show-\S+|get|list|--name-only")
+_GIT_READS_SETTINGS = late_pattern(r"--get\S*|--list|-l|--show-\S+|get|list|--name-only")
 _LEAST_SHORTENED = 5
 
 
@@ -482,10 +485,10 @@ def escapes(words: Sequence[str]) -> Iterator[Escape]:
             yield Escape(at, word)
 
 
-_SED_FLAGS = re.compile(
+_SED_FLAGS = late_pattern(
     r"-[nErszu]*(?:i[\w.~-]*)?|--in-place(?:=[\w.~-]*)?|--quiet|--regexp-extended"
 )
-_SED_SCRIPT = re.compile(
+_SED_SCRIPT = late_pattern(
     r"(?:\d+(?:,(?:\d+|\$))?|\$|/(?:[^/\\\n]|\\.)*/)?\s*"
     r"(?:[dp]|s([/|#,:@!])(?:(?!\1)[^\\\n]|\\.)*\1(?:(?!\1)[^\\\n]|\\.)*\1[gpI0-9]*)"
 )
@@ -543,8 +546,8 @@ def _of_git(words: Sequence[str]) -> Iterator[Escape]:
             yield Escape(place, word, word.partition("::")[2])
 
 
-_OPTION_NAME = re.compile("[=:]")
-_JOINED = re.compile(r"-[A-Za-z]+")
+_OPTION_NAME = late_pattern("[=:]")
+_JOINED = late_pattern(r"-[A-Za-z]+")
 
 
 def _escape_of_option(word: str, options: frozenset[str], *, can_join: bool = False) -> str:

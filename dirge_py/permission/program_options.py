@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Literal
 
+from dirge_py.lib.lazy import late_pattern
 from dirge_py.lib.shell_lexer import Word, word_set
 
 OperandRule = Literal["path", "text", "revision", "none"]
@@ -20,7 +21,7 @@ def _signs(options: str, pattern: str) -> Mapping[str, str]:
     return dict(re.findall(pattern, options))
 
 
-_NUMBER = re.compile(r"-\d+")
+_NUMBER = late_pattern(r"-\d+")
 _MOST_COLONS = 8
 
 

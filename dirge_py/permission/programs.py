@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import takewhile
 
+from dirge_py.lib.lazy import late_pattern
 from dirge_py.lib.shell_lexer import Word, word_set
 from dirge_py.permission.git.commands import judge_git
 from dirge_py.permission.program_options import NotReadOnly, Program, files_read, parse_options
@@ -117,8 +118,8 @@ _FIND_TEXT = word_set(
 _FIND_PATH = frozenset(("-newer", "-anewer", "-cnewer", "-samefile"))
 _DATE = Program("uRd:r:I::", paths="r reference", operands="text", most=1, long=
     "utc universal rfc-email date= rfc-3339= reference= iso-8601=?")  # fmt: skip
-_SECONDS = re.compile(r"\d+(?:\.\d+)?[smhd]?")
-_SED_PRINT = re.compile(r"(?:\d+|\$)(?:,(?:\d+|\$))?p")
+_SECONDS = late_pattern(r"\d+(?:\.\d+)?[smhd]?")
+_SED_PRINT = late_pattern(r"(?:\d+|\$)(?:,(?:\d+|\$))?p")
 _MOST_PATHS = 512
 _TEST_FILE = word_set("-e -f -d -r -w -x -s -L -h -b -c -p -S -g -u -k -O -G -N")
 _TEST_TEXT = frozenset(("-n", "-z"))

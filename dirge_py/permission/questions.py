@@ -17,6 +17,7 @@ from functools import partial
 from itertools import takewhile
 from typing import Literal, TypeAlias
 
+from dirge_py.lib.lazy import late_pattern
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.paths import is_below, shorten_home
 from dirge_py.lib.text import one_line, visible_name
@@ -48,7 +49,7 @@ DENY: the reason, in one short sentence"""
 _MOST_JUDGED_CHARACTERS = 32_000
 _MOST_JUDGED_CLAIMS = 64
 _MOST_REASON = 300
-_VERDICT = re.compile(r"[\s*`\"']*(ALLOW|DENY)\b[*`\"']*[ \t]*[:.,-]*[ \t]*(.*)", re.DOTALL)
+_VERDICT = late_pattern(r"[\s*`\"']*(ALLOW|DENY)\b[*`\"']*[ \t]*[:.,-]*[ \t]*(.*)", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)

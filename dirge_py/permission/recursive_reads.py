@@ -8,6 +8,7 @@ from dataclasses import replace
 from fnmatch import fnmatchcase
 from itertools import islice, takewhile
 
+from dirge_py.lib.lazy import late_pattern
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.paths import is_below, is_below_any
 from dirge_py.lib.shell_lexer import Word, word_set
@@ -38,13 +39,13 @@ from dirge_py.permission.rules import PolicySet, anchored, forbids
 _ALWAYS = word_set("rg ag ack ripgrep tar zip rsync 7z")
 _WITH_FLAG = word_set("grep egrep fgrep zgrep bzgrep xzgrep cp scp diff")
 _SEARCHES = word_set("rg ag ack ripgrep grep egrep fgrep zgrep bzgrep xzgrep")
-_RECURSIVE = re.compile(
+_RECURSIVE = late_pattern(
     r"-[A-Za-z]*[rRa][A-Za-z]*|--recursive|--dereference-recursive|--archive|-d|--directories=.*"
 )
-_PATHSPEC = re.compile(r"[A-Za-z0-9_./*?@ -]+")
-_SAYABLE = re.compile(r"[A-Za-z0-9_.@/-]+")
+_PATHSPEC = late_pattern(r"[A-Za-z0-9_./*?@ -]+")
+_SAYABLE = late_pattern(r"[A-Za-z0-9_.@/-]+")
 _LEAVES_OUT = {"grep": "--exclude{dir}={name}", "rg": "-g '!{name}'", "git grep": "':!{path}'"}
-_LIKE_A_REVISION = re.compile(r"[:^]|\.\.|@\{")
+_LIKE_A_REVISION = late_pattern(r"[:^]|\.\.|@\{")
 _TYPES = {
     "cpp": ".C .H .cc .cpp .cxx .h .hh .hpp .hxx .inl .in .ino .cppm", "css": ".css .scss",
     "go": ".go", "html": ".htm .html .ejs", "java": ".java .jsp .jspx .properties",

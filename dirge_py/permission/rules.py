@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Literal, TypeAlias, cast, get_args
 
+from dirge_py.lib.lazy import late_pattern
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.nearest import nearest
 from dirge_py.lib.paths import is_below
@@ -252,7 +253,7 @@ _TOOLS: Mapping[RuleOp, str] = {
     "skill": "Skill",
 }
 _OPS_BY_TOOL = {tool: op for op, tools in _TOOLS.items() for tool in tools.split()}
-_TOOL_WITH_PATTERN = re.compile(
+_TOOL_WITH_PATTERN = late_pattern(
     r"\s*([A-Za-z_][A-Za-z0-9_-]*(?:\*)?)(?:\(((?:[^()]|\([^()]*\))*)\))?\s*(?:,|\s|\Z)"
 )
 

@@ -15,6 +15,7 @@ from itertools import chain, islice, pairwise
 
 from dirge_py.files.versions import fingerprint, short_digest, version_text
 from dirge_py.git.repository import UnreadableRepository, repository_setting, work_tree_of
+from dirge_py.lib.lazy import late_pattern
 from dirge_py.lib.paths import is_below_any, upwards
 from dirge_py.lib.shell_lexer import word_set
 from dirge_py.permission.blocklist import with_home
@@ -34,7 +35,7 @@ _MOST_LEVELS = 8
 _MOST_LEADING = 4
 _MOST_ENTRIES = 4000
 _LONGEST_PATH = 4096
-_INTERPRETER = re.compile(
+_INTERPRETER = late_pattern(
     r"(?:python|pypy|node|deno|bun|perl|ruby|php|lua|Rscript|tclsh|expect|awk|gawk|mawk|osascript"
     r"|java|julia|pwsh)[0-9.]*"
 )
@@ -50,9 +51,9 @@ _FOLDER_OPTIONS = word_set(
     "-C -d --chdir --directory --cwd --dir --prefix --project --project-directory --root"
     " --working-directory --rootdir"
 )
-_ASSIGNED = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=(.+)")
-_HOOKS_PATH = re.compile(r"core\.hookspath=(.+)", re.IGNORECASE | re.DOTALL)
-_SUBSTITUTION = re.compile(r"\$\(|`")
+_ASSIGNED = late_pattern(r"[A-Za-z_][A-Za-z0-9_]*=(.+)")
+_HOOKS_PATH = late_pattern(r"core\.hookspath=(.+)", re.IGNORECASE | re.DOTALL)
+_SUBSTITUTION = late_pattern(r"\$\(|`")
 _SKIPPED = word_set("node_modules __pycache__ venv site-packages target dist build")
 
 
@@ -363,6 +364,6 @@ _FILES_OF = {
 }
 _TEST_RUNNERS = word_set("pytest py.test unittest tox nox jest vitest mocha rspec phpunit ctest")
 _TEST_WORDS = ("test", "check", "ci", "spec")
-_TEST_FILE = re.compile(
+_TEST_FILE = late_pattern(
     r"conftest\.py|tests?[_.-].+|.+[_.-](?:tests?|spec)\.[A-Za-z]+", re.IGNORECASE
 )

@@ -1,7 +1,6 @@
 """Builds the permission engine at start: turns settings and flags into rules."""
 
 import os
-import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -12,6 +11,7 @@ from dirge_py.config.paths import config_dir, config_file, state_dir
 from dirge_py.config.schema import Config
 from dirge_py.config.services import SERVICES
 from dirge_py.files.workspace import Workspace
+from dirge_py.lib.lazy import late_pattern
 from dirge_py.permission.engine import PermissionEngine
 from dirge_py.permission.path_resolver import holds_more_than_project
 from dirge_py.permission.rules import (
@@ -25,7 +25,7 @@ from dirge_py.permission.rules import (
 from dirge_py.types.errors import ConfigError
 
 _NO_ANCHORS = Anchors()
-_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+_VARIABLE = late_pattern(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
 class RuleOptions(Protocol):

@@ -9,7 +9,6 @@ Import this module only when a command has to be judged, because it loads the pa
 
 import logging
 import os
-import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -18,6 +17,7 @@ import tree_sitter
 import tree_sitter_bash
 
 from dirge_py.git.repository import work_tree_of
+from dirge_py.lib.lazy import late_pattern
 from dirge_py.lib.shell_lexer import ANYTHING, NotPlain, Part, Word, lex, word_set
 from dirge_py.permission.blocklist import (
     CommandFolders,
@@ -153,7 +153,7 @@ def read_structure(text: str, known: Mapping[str, str], folder: str = "/") -> tu
     return line.parts
 
 
-_UNSPLIT = re.compile(r"[A-Za-z0-9_./@%+=:,^][A-Za-z0-9_./@%+=:,^-]*")
+_UNSPLIT = late_pattern(r"[A-Za-z0-9_./@%+=:,^][A-Za-z0-9_./@%+=:,^-]*")
 """A name that stays one word where it is not quoted."""
 
 

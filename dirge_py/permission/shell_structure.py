@@ -6,12 +6,12 @@ accepted, and what this reader doesn't know is `NotPlain`. Its result must not b
 which a part does more than look.
 """
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
 from typing import Literal
 
+from dirge_py.lib.lazy import late_pattern
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.shell_lexer import (
     MAX_PARTS,
@@ -27,24 +27,24 @@ from dirge_py.lib.shell_lexer import (
     why_strange,
 )
 
-_BARE = re.compile(r"[A-Za-z0-9_./:@%+=,^*?\[\]-]+")
-_HEAD = re.compile(r"[A-Za-z0-9_./:][A-Za-z0-9_./:+@,-]*")
-_VARIABLE = re.compile(r"\$(?:([A-Za-z_][A-Za-z0-9_]*|\?)|\{([A-Za-z_][A-Za-z0-9_]*)\})")
-_IN_DOUBLE = re.compile(r"[^\"$`\\!]+")
-_SINGLE = re.compile(r"'([^']*)'")
-_TILDE = re.compile(r"~(?=/|[ \t\n;|&]|\Z)")
-_INPUT = re.compile(r"<[ \t]*([A-Za-z0-9_./][A-Za-z0-9_./@%+=,-]*)(?=[ \t\n;|&]|\Z)")
-_NETWORK_FILE = re.compile(r"/+dev/+(?:tcp|udp)(?:/|\Z)")
-_SIGN = re.compile(r"!=?(?=[ \t])")
-_KEYWORD = re.compile(r"[a-z]+(?=[ \t\n;|&<>]|\Z)")
-_NAME = re.compile(r"[A-Za-z0-9_]+(?=[ \t\n;])")
-_LOOP_NAME = re.compile(r"[a-z][a-z0-9_]*")
+_BARE = late_pattern(r"[A-Za-z0-9_./:@%+=,^*?\[\]-]+")
+_HEAD = late_pattern(r"[A-Za-z0-9_./:][A-Za-z0-9_./:+@,-]*")
+_VARIABLE = late_pattern(r"\$(?:([A-Za-z_][A-Za-z0-9_]*|\?)|\{([A-Za-z_][A-Za-z0-9_]*)\})")
+_IN_DOUBLE = late_pattern(r"[^\"$`\\!]+")
+_SINGLE = late_pattern(r"'([^']*)'")
+_TILDE = late_pattern(r"~(?=/|[ \t\n;|&]|\Z)")
+_INPUT = late_pattern(r"<[ \t]*([A-Za-z0-9_./][A-Za-z0-9_./@%+=,-]*)(?=[ \t\n;|&]|\Z)")
+_NETWORK_FILE = late_pattern(r"/+dev/+(?:tcp|udp)(?:/|\Z)")
+_SIGN = late_pattern(r"!=?(?=[ \t])")
+_KEYWORD = late_pattern(r"[a-z]+(?=[ \t\n;|&<>]|\Z)")
+_NAME = late_pattern(r"[A-Za-z0-9_]+(?=[ \t\n;])")
+_LOOP_NAME = late_pattern(r"[a-z][a-z0-9_]*")
 _NEVER_SET = frozenset((
     "path", "fpath", "cdpath", "manpath", "mailpath", "module_path", "fignore", "argv", "status",
     "prompt", "psvar", "watch", "histchars", "signals", "aliases", "commands", "functions",
 ))  # fmt: skip
 """Lower-case names that mean something in a shell such as zsh."""
-_PLAIN_VALUE = re.compile(r"[A-Za-z0-9_./:@%+=,^-]*")
+_PLAIN_VALUE = late_pattern(r"[A-Za-z0-9_./:@%+=,^-]*")
 _TAKES_STATUS = frozenset(("echo", "[", "test"))
 _MOVERS = frozenset(("cd", "pushd", "popd"))
 _MOST_VALUES = 64

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Literal, TypeAlias
 
+from dirge_py.lib.lazy import late_pattern
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.shell_lexer import HERE_DOCUMENT
 from dirge_py.lib.text import one_line
@@ -30,24 +31,27 @@ class PlanDocument:
 
 _Section: TypeAlias = Literal["", "name", "steps", "verify", "other"]
 _TITLES: tuple[tuple[_Section, re.Pattern[str]], ...] = (
-    ("name", re.compile(r"(?:plan )?(?:name|title)(?::.*)?\Z")),
-    ("steps", re.compile(r"(?:the |implementation |ordered )?(?:steps|tasks)(?: \(.*| to \w+)?\Z")),
-    ("verify", re.compile(r"verif|validat|how to (?:verify|test|check)|test(?:ing| plan)\b")),
-    ("other", re.compile(r"(?:context|architecture|files|risks|notes|overview|background)\b")),
+    ("name", late_pattern(r"(?:plan )?(?:name|title)(?::.*)?\Z")),
+    (
+        "steps",
+        late_pattern(r"(?:the |implementation |ordered )?(?:steps|tasks)(?: \(.*| to \w+)?\Z"),
+    ),
+    ("verify", late_pattern(r"verif|validat|how to (?:verify|test|check)|test(?:ing| plan)\b")),
+    ("other", late_pattern(r"(?:context|architecture|files|risks|notes|overview|background)\b")),
 )
-_HEADING = re.compile(r" {0,3}(#{1,6})[ \t]+(.*)")
-_BOLD = re.compile(r" {0,3}(?:\*\*|__)([^*_\n]{1,80}?):?(?:\*\*|__):?[ \t]*(.*)")
-_BARE = re.compile(
+_HEADING = late_pattern(r" {0,3}(#{1,6})[ \t]+(.*)")
+_BOLD = late_pattern(r" {0,3}(?:\*\*|__)([^*_\n]{1,80}?):?(?:\*\*|__):?[ \t]*(.*)")
+_BARE = late_pattern(
     r"(name|title|context|architecture|files|steps|verification|verify):[ \t]*(.*)", re.I
 )
-_ITEM = re.compile(r"([ \t]*)(?:(\d{1,4})[.)]|[-*+])[ \t]+(\S.*)")
-_NUMBER = re.compile(
+_ITEM = late_pattern(r"([ \t]*)(?:(\d{1,4})[.)]|[-*+])[ \t]+(\S.*)")
+_NUMBER = late_pattern(
     r"(?:step[ \t]+)?\d{1,4}[ \t]*[.):—–-]*[ \t]+|step[ \t]+\d{1,4}[ \t]*[.):—–-]+", re.I
 )
-_BOX = re.compile(r"\[[ xX]?\][ \t]+")
-_WHOLE_FENCE = re.compile(r"\s*```(?:markdown|md)[ \t]*\r?\n(?:(.*)\n)?[ \t]*```\s*", re.DOTALL)
+_BOX = late_pattern(r"\[[ xX]?\][ \t]+")
+_WHOLE_FENCE = late_pattern(r"\s*```(?:markdown|md)[ \t]*\r?\n(?:(.*)\n)?[ \t]*```\s*", re.DOTALL)
 """Models like to put a fence around the whole plan."""
-_FENCE = re.compile(r"[ \t]*(`{3,}|~{3,})[ \t]*([^\s`]*)")
+_FENCE = late_pattern(r"[ \t]*(`{3,}|~{3,})[ \t]*([^\s`]*)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -186,20 +190,20 @@ _MAX_COMMAND_CHARS = 500
 _MAX_COMMANDS = 20
 _MAX_COMMAND_LINES = 100
 _SHELLS = frozenset(("", "sh", "bash", "shell", "zsh", "console", "shell-session", "terminal"))
-_PROMPT = re.compile(r"[$%][ \t]+")
-_SPAN = re.compile(r"(?<!`)(`{1,3})(?!`)([^`]+)\1(?!`)")
-_CONTINUES = re.compile(r"(?:\\|\||&&|[({]|\b(?:do|then|else|in))\Z")
-_BLOCK = re.compile(r"(?:for|while|until|if|case|select|function)\b")
-_BLOCK_END = re.compile(r"(?:\A|[;\s])(?:done|fi|esac|\})\s*\Z")
-_STRINGS = re.compile(r"'[^']*'|\"(?:\\.|[^\"\\])*\"|\\.")
+_PROMPT = late_pattern(r"[$%][ \t]+")
+_SPAN = late_pattern(r"(?<!`)(`{1,3})(?!`)([^`]+)\1(?!`)")
+_CONTINUES = late_pattern(r"(?:\\|\||&&|[({]|\b(?:do|then|else|in))\Z")
+_BLOCK = late_pattern(r"(?:for|while|until|if|case|select|function)\b")
+_BLOCK_END = late_pattern(r"(?:\A|[;\s])(?:done|fi|esac|\})\s*\Z")
+_STRINGS = late_pattern(r"'[^']*'|\"(?:\\.|[^\"\\])*\"|\\.")
 
 # A span in a sentence is more often a name than a command, so it must look like one.
-_PROGRAM = re.compile(r"(?:[A-Za-z_]\w*=\S*[ \t]+)*(?:\.{0,2}/)?[a-z0-9][\w.+/-]*[ \t]+\S")
-_ALONE = re.compile(
+_PROGRAM = late_pattern(r"(?:[A-Za-z_]\w*=\S*[ \t]+)*(?:\.{0,2}/)?[a-z0-9][\w.+/-]*[ \t]+\S")
+_ALONE = late_pattern(
     r"(?:make|pytest|tox|nox|ctest|ninja|just|rake|rspec|phpunit|jest|vitest|tsc|mypy|ruff|gradle"
     r"|\./[\w./-]+)\Z"
 )
-_CODE = re.compile(
+_CODE = late_pattern(
     r"(?:def|class|import|from|return|if|for|while|with|async|await|let|const|var|fn|func|function"
     r"|type|interface|struct|enum|public|private|static|void|int|exit|raise|assert|not|in)\b"
 )

@@ -1,6 +1,5 @@
 """The phases of a plan: the prompt and the tools of each, and the forks that they run in."""
 
-import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -12,6 +11,7 @@ from dirge_py.context.prompt_text import prompt_text, quote_text
 from dirge_py.conversation.conversation import Conversation
 from dirge_py.conversation.run import Run
 from dirge_py.guards.broken_answers import EMPTY_KIND
+from dirge_py.lib.lazy import late_pattern
 from dirge_py.lib.text import cut_middle, truncate
 from dirge_py.plan.document import read_plan
 from dirge_py.plan.project_guard import read_tree
@@ -71,7 +71,7 @@ def carry_on_prompt(request: str, plan: str, *, missing: str = "") -> str:
     return f"{words}\n\n{phase_prompt('retry', MISSING=missing)}" if missing.strip() else words
 
 
-_PLACE = re.compile(r"\{\{([A-Z][A-Z0-9_]*)\}\}")
+_PLACE = late_pattern(r"\{\{([A-Z][A-Z0-9_]*)\}\}")
 
 
 def fill_template(template: str, values: Mapping[str, str]) -> str:

@@ -16,6 +16,7 @@ from pathlib import Path
 from dirge_py.conversation.conversation import Conversation
 from dirge_py.files.tree_hash import TreeDigest
 from dirge_py.files.walk import is_build_artifact
+from dirge_py.lib.lazy import late_pattern
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.text import clean
 from dirge_py.session.snapshots.base import Snapshot
@@ -161,7 +162,7 @@ _WRITERS = (
     r"(?:tee|cp|mv|ln|touch|mkdir|install|dd|patch|sed|awk|tar|unzip|rsync|truncate|ed|curl|wget"
     r"|git\s+(?:apply|am|checkout|restore|reset|stash|clone|merge|pull|cherry-pick))"
 )
-_BY_HAND = re.compile(
+_BY_HAND = late_pattern(
     rf"""
     (?<![<>]) >>? (?![>&]|\|?\s*/dev/(?:null|stdout|stderr)\b)
   | <<

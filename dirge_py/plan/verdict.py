@@ -11,6 +11,7 @@ from itertools import pairwise
 from typing import Any, Literal, TypeAlias, cast, get_args
 
 from dirge_py.agent_loop.answer_schema import AnswerSchema, CheckedValue
+from dirge_py.lib.lazy import late_pattern
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.shell_lexer import (
     MAX_BYTES,
@@ -57,10 +58,10 @@ class _Unreadable(Exception):
     """The verdict can't be read; the message tells the reviewer why."""
 
 
-_OPENING = re.compile(r"^ {0,3}(`{3,})json[ \t]*\r?$", re.MULTILINE)
-_MARKER = re.compile(r"\A\s*(?:[-*+•]|\d{1,3}[.)])?\s*")
-_CHECKED = re.compile(r"\A(?:\[[xX]\]|[✓✔✅])\ufe0f?\s*")
-_UNCHECKED = re.compile(r"\A(?:\[ ?\]|[✗✘❌])\ufe0f?\s*")
+_OPENING = late_pattern(r"^ {0,3}(`{3,})json[ \t]*\r?$", re.MULTILINE)
+_MARKER = late_pattern(r"\A\s*(?:[-*+•]|\d{1,3}[.)])?\s*")
+_CHECKED = late_pattern(r"\A(?:\[[xX]\]|[✓✔✅])\ufe0f?\s*")
+_UNCHECKED = late_pattern(r"\A(?:\[ ?\]|[✗✘❌])\ufe0f?\s*")
 _NOTHING = frozenset(("none", "nothing", "n/a", "na", "-", "--", "[]", "empty", "no"))
 
 
@@ -312,14 +313,14 @@ def _problem(verdict: ReviewVerdict, unmet: int, *, is_proved: bool, is_known: b
     return next((problem for is_there, problem in problems if is_there), "")
 
 
-_ID = re.compile(r"(?<!\w)E\d{1,9}(?!\w)")
-_SPAN = re.compile(r"`+([^`\n]+)`+")
-_PROMPT = re.compile(r"\A\$\s+")
+_ID = late_pattern(r"(?<!\w)E\d{1,9}(?!\w)")
+_SPAN = late_pattern(r"`+([^`\n]+)`+")
+_PROMPT = late_pattern(r"\A\$\s+")
 _MIN_CITATION_CHARS = 3
 
 # The text that may follow a command in a sentence. Anything else could be one more argument, of a
 # command that never ran.
-_REMARK = re.compile(
+_REMARK = late_pattern(
     r"\s*(?:\Z|[.!?](?!\w)|[→—–:,;()]|[-=]>)"
     r"|\s+(?:pass|succe|exit|ok|show|return|ran|run|was|is|and|gives|prints)"
 )
@@ -475,15 +476,15 @@ _BEFOREHAND = word_set(
 _SHELLS = word_set("sh bash zsh dash")
 
 # For lines that the strict lexer rejects (substitutions, here-documents, loops).
-_COVERED = re.compile(
+_COVERED = late_pattern(
     r"\|\|(?!\s*(?:exit\s+[1-9]|false\b))"
     rf"|(?<!\|)\|(?!\|)&?\s*(?:{'|'.join(sorted(_FILTERS))})\b(?![^|;&\n]*\s-q)"
     r"|[;\n]\s*(?:true|:|echo|printf|exit)\b[^;&|\n]*\s*\Z"
     r"|(?<![&>])&\s*\Z"
 )
-_SUBSTITUTION = re.compile(r"\$\([^()]*\)")
-_STRING = re.compile(r"'[^']*'|\"(?:\\.|[^\"\\])*\"", re.DOTALL)
-_SHELL_WITHIN = re.compile(rf"\b(?:{'|'.join(sorted(_SHELLS))})\s+-\w*c\b")
+_SUBSTITUTION = late_pattern(r"\$\([^()]*\)")
+_STRING = late_pattern(r"'[^']*'|\"(?:\\.|[^\"\\])*\"", re.DOTALL)
+_SHELL_WITHIN = late_pattern(rf"\b(?:{'|'.join(sorted(_SHELLS))})\s+-\w*c\b")
 
 
 def hides_failures(command: str) -> bool:

@@ -16,6 +16,7 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
+from dirge_py.lib.lazy import late_pattern
 from dirge_py.lib.shell_lexer import word_set
 
 SCRIPT_NAME = "DIRGE_NO_EDITOR"
@@ -56,7 +57,7 @@ OF_A_PERSON = word_set(
 )
 """Additional variables for a command that the user typed: their desktop, editor and pager."""
 
-_NEVER_PASSED = re.compile(
+_NEVER_PASSED = late_pattern(
     r"BASH_ENV|ENV|SHELLOPTS|BASHOPTS|BASH_FUNC_.*|PROMPT_COMMAND|PS4|IFS|CDPATH|GLOBIGNORE"
     r"|LD_.*|DYLD_.*|GIT_.*|GREP_.*|.*PAGER|LESSOPEN|LESSCLOSE|.*EDITOR|VISUAL|FCEDIT"
     rf"|RIPGREP_CONFIG_PATH|PYTHONSTARTUP|NODE_OPTIONS|{SCRIPT_NAME}|{MARKER_NAME}",

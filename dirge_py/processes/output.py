@@ -3,7 +3,6 @@
 import codecs
 import dataclasses
 import os
-import re
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -11,12 +10,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from dirge_py.lib.lazy import late_pattern
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.terminal_text import final_text
 from dirge_py.types.errors import FileError
 
 MAX_FILE_BYTES = 64 * 1024 * 1024
-_UNSAFE = re.compile(r"[^A-Za-z0-9_.-]+")
+_UNSAFE = late_pattern(r"[^A-Za-z0-9_.-]+")
 
 KEEP_BYTES = 64 * 1024
 """The most bytes kept in memory of the beginning, and again of the end."""

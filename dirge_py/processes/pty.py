@@ -8,7 +8,6 @@ state.
 import codecs
 import fcntl
 import os
-import re
 import struct
 import subprocess
 import termios
@@ -16,6 +15,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any, TypeAlias
 
+from dirge_py.lib.lazy import late_pattern
 from dirge_py.lib.text import clean
 from dirge_py.processes.output import OutputCapture
 from dirge_py.processes.process_tree import CommandTree, EndedProcesses
@@ -176,8 +176,8 @@ class PtyCommand(RunningCommand):
 
 _LONGEST_LINE = 16 * 1024
 """After this many characters, an unfinished line is processed as it is."""
-_FULL_SCREEN = re.compile(r"\x1b\[\?(?:1049|1047|47)([hl])")
-_LINE_END = re.compile(r"\r+\n")
+_FULL_SCREEN = late_pattern(r"\x1b\[\?(?:1049|1047|47)([hl])")
+_LINE_END = late_pattern(r"\r+\n")
 
 
 class TerminalText:

@@ -5,6 +5,7 @@ import re
 import time
 from collections.abc import Callable
 
+from dirge_py.lib.lazy import late_pattern
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.text import clean
 from dirge_py.processes.output import OutputCapture
@@ -13,9 +14,9 @@ from dirge_py.processes.process_tree import CommandTree
 _REPORT_AGAIN_S = 5.0
 _BUSY_SHARE = 0.1
 _LONGEST = 400
-_REPEATED = re.compile(r"(.{1,410})\1{9}", re.DOTALL)
+_REPEATED = late_pattern(r"(.{1,410})\1{9}", re.DOTALL)
 
-_QUESTION = re.compile(
+_QUESTION = late_pattern(
     r"""
     (?: \b(?:password|passphrase|passcode|passwd|username|login|verification\ code)\b .{0,200} :
     | \by(?:es)?\s*[/|]\s*n(?:o)?\b [^\n]{0,40}

@@ -6,7 +6,6 @@ only text in results, and nothing else between two of them.
 
 import base64
 import json
-import re
 import secrets
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -16,6 +15,7 @@ from typing import Any, TypeAlias, TypeVar
 from urllib.parse import urlsplit
 
 from dirge_py.config.services import SERVICE_OF, check_base_url
+from dirge_py.lib.lazy import late_pattern
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.providers import errors
 from dirge_py.providers.catalog import ModelProfile
@@ -143,7 +143,7 @@ class JsonCache:
         return result
 
 
-_ASSET_ID = re.compile(r"[A-Za-z0-9_-]{1,128}")
+_ASSET_ID = late_pattern(r"[A-Za-z0-9_-]{1,128}")
 _PICTURES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 _DOCUMENTS = frozenset({"application/pdf"})
 MAX_BYTES = 20 * 1024 * 1024

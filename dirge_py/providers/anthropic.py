@@ -5,13 +5,13 @@ share is marked for the cache: at most four marks, each behind content that does
 request looks back only about twenty blocks from each of its own marks for a marked prefix.
 """
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import takewhile
 from typing import Any
 
+from dirge_py.lib.lazy import late_pattern
 from dirge_py.providers.adapter import (
     ApiFormat,
     Asset,
@@ -102,7 +102,7 @@ _LEAST_BUDGET = 1024
 _REPLY_TOKENS = 32_000
 _UNKNOWN_MODEL_REPLY_TOKENS = 8192
 # Signatures of other services aren't base64, and would be refused.
-_SIGNATURE = re.compile(r"[A-Za-z0-9+/=_-]+")
+_SIGNATURE = late_pattern(r"[A-Za-z0-9+/=_-]+")
 
 
 def messages_request(call: ModelCall) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from dirge_py.lib.lazy import late_pattern
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.types.llm import ThinkingBudgets, ThinkingLevel
 from dirge_py.types.messages import Usage
@@ -148,7 +149,7 @@ def cost_usd(profile: ModelProfile, usage: Usage) -> float | None:
     return total if profile.price_in is not None and profile.price_out is not None else None
 
 
-_SAME_MODEL = re.compile(r"-latest|[-@]\d{8}|-\d{4}-\d{2}-\d{2}")
+_SAME_MODEL = late_pattern(r"-latest|[-@]\d{8}|-\d{4}-\d{2}-\d{2}")
 _SHARED = {"openai-responses": "openai"}
 _MAKERS = ("anthropic", "openai", "gemini", "deepseek", "glm", "mistral", "xai")
 _RESELLERS = frozenset({"openrouter", "opencode", "openai", "openai-responses", "anthropic"})

@@ -9,13 +9,13 @@ call, directly behind its text, or in the thought itself.
 
 import json
 import operator
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, Literal, NamedTuple, get_args
 from urllib.parse import quote
 
+from dirge_py.lib.lazy import late_pattern
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.providers.adapter import (
     ApiFormat,
@@ -283,8 +283,8 @@ def _path(call: ModelCall) -> str:
     return f"{version}/{collection}/{quote(name, safe='')}:streamGenerateContent?alt=sse"
 
 
-_ID = re.compile(r"gemini-(?:(?P<major>\d+)(?:\.(?P<minor>\d+))?-)?(?P<tier>flash-lite|[a-z]+)")
-_NO_THINKER = re.compile(r"-(?:image|tts|audio|live|embedding)\b|native-audio")
+_ID = late_pattern(r"gemini-(?:(?P<major>\d+)(?:\.(?P<minor>\d+))?-)?(?P<tier>flash-lite|[a-z]+)")
+_NO_THINKER = late_pattern(r"-(?:image|tts|audio|live|embedding)\b|native-audio")
 _LATEST = (3, 99)
 """The version of an id without one (`gemini-flash-latest`): newer than all known ones."""
 _FIRST_WITH_LEVELS = (3, 0)

@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any
 
 from dirge_py.config.services import SERVICE_OF
+from dirge_py.lib.lazy import late_pattern
 from dirge_py.providers.adapter import (
     ApiFormat,
     Asset,
@@ -64,7 +65,7 @@ from dirge_py.types.messages import (
     joined_text,
 )
 
-_SECONDS = re.compile(r"-?\d+")
+_SECONDS = late_pattern(r"-?\d+")
 
 
 def chat_request(call: ModelCall) -> dict[str, Any]:
@@ -249,7 +250,7 @@ _CASES: Mapping[str, tuple[ErrorKind, str]] = {
 """Words in an error, its kind, and the hint."""
 # A part of the message, because the loop sets the hint once it has shortened the request.
 _WINDOW = ' The window is `window_tokens` in [models."{model}"], or Ollama\'s few thousand tokens.'
-_REFUSES_THINKING = re.compile(r"does not support thinking|\bthink value\b", re.IGNORECASE)
+_REFUSES_THINKING = late_pattern(r"does not support thinking|\bthink value\b", re.IGNORECASE)
 
 
 def explain_error(error: ProviderError, *, model: str, base_url: str) -> ProviderError:

@@ -6,12 +6,12 @@ They come in pieces and go back whole, in order, with every member as it came.
 
 import hashlib
 import json
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
+from dirge_py.lib.lazy import late_pattern
 from dirge_py.providers.adapter import (
     ApiFormat,
     Asset,
@@ -66,7 +66,7 @@ from dirge_py.types.messages import (
 )
 
 _SCHEMA_WORDS = "Answer with one JSON object that follows this JSON Schema, and with nothing else:"
-_NOT_NAME_CHARS = re.compile(r"[^A-Za-z0-9_-]+")
+_NOT_NAME_CHARS = late_pattern(r"[^A-Za-z0-9_-]+")
 
 
 def chat_request(call: ModelCall) -> dict[str, Any]:

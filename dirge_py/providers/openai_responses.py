@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeAlias
 
+from dirge_py.lib.lazy import late_pattern
 from dirge_py.providers.adapter import (
     ApiFormat,
     Asset,
@@ -130,8 +131,8 @@ def _reasoning(call: ModelCall, *, with_summary: bool) -> dict[str, Any]:
     return body | {"include": ["reasoning.encrypted_content"]}
 
 
-_NO_SUMMARIES = re.compile(r"reasoning[._ ]summar", re.IGNORECASE)
-_UNREADABLE = re.compile(
+_NO_SUMMARIES = late_pattern(r"reasoning[._ ]summar", re.IGNORECASE)
+_UNREADABLE = late_pattern(
     r"invalid_encrypted_content|encrypted content\b.{0,400}\bcould not be"
     r"|items are not persisted|without its required",
     re.IGNORECASE | re.DOTALL,

@@ -11,7 +11,6 @@ import asyncio
 import base64
 import json
 import os
-import re
 import time
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
@@ -24,6 +23,7 @@ from typing import Any
 from urllib.parse import parse_qsl, urlsplit, urlunsplit
 
 from dirge_py.config.services import wire_of
+from dirge_py.lib.lazy import late_pattern
 from dirge_py.lib.redaction import redacted
 from dirge_py.lib.version import __version__
 from dirge_py.providers.client import HttpClient, HttpRequest, HttpResponse, TransportError
@@ -328,8 +328,8 @@ _CONTEXT_CHARS = 64
 """The text before a secret that may identify it, such as `Bearer`, is at most this long."""
 _MAX_WORD_CHARS = 512
 _MAX_BLOCK_CHARS = 16_384
-_BETWEEN_WORDS = re.compile(r"""[\s"'`,;(){}\[\]<>\\]""")
-_AS_LONG_AS_A_SECRET = re.compile(r"""[^\s"'`,;(){}\[\]<>\\]{8}""")
+_BETWEEN_WORDS = late_pattern(r"""[\s"'`,;(){}\[\]<>\\]""")
+_AS_LONG_AS_A_SECRET = late_pattern(r"""[^\s"'`,;(){}\[\]<>\\]{8}""")
 _BLOCK, _BLOCK_END = "-----BEGIN ", "-----END "
 _EVENTS_BEFORE_OVER = 16
 """A text has ended if this many events in a row don't continue it."""

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dirge_py.config.services import GROUP, installed_providers, package_of
+from dirge_py.lib.lazy import late_pattern
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.nearest import nearest
 from dirge_py.providers.client import HttpClient
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 _FOLDER = Path(__file__).parent
 _REPAIR = f"Update or remove the package; its entry point is in the group `{GROUP}`."
-_EXPORT = re.compile(r"^PROVIDER\b.*=", re.MULTILINE)
+_EXPORT = late_pattern(r"^PROVIDER\b.*=", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,9 +11,10 @@ from itertools import chain
 from pathlib import Path
 
 from dirge_py.git.repository import work_tree_of
+from dirge_py.lib.lazy import late_pattern
 from dirge_py.types.errors import SessionError
 
-_SESSION_ID = re.compile(r"[A-Za-z0-9._-]{1,128}")
+_SESSION_ID = late_pattern(r"[A-Za-z0-9._-]{1,128}")
 # `<id>` is also the name of a folder, which must not collide with these files.
 _RESERVED_ENDINGS = (".jsonl", ".lock", ".damaged")
 # Crockford's base 32: sorts like the numbers, no letters that look alike.

@@ -17,7 +17,6 @@ import contextlib
 import gc
 import hashlib
 import os
-import re
 import stat
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -28,6 +27,7 @@ from typing import Any
 
 from dirge_py.files.atomic import write_all
 from dirge_py.lib.file_lock import closing_descriptor
+from dirge_py.lib.lazy import late_pattern
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.session.record import VERSION, Record, decode, encode, text_member
 from dirge_py.types.errors import SessionError
@@ -68,8 +68,8 @@ def sync_folder(folder: Path) -> None:
         os.fsync(fd)
 
 
-_RECORD_BEGIN = re.compile(rb'\{"v":\d+,"seq":')
-_RECORD_END = re.compile(rb',"crc":"[0-9a-f]{8}"\}')
+_RECORD_BEGIN = late_pattern(rb'\{"v":\d+,"seq":')
+_RECORD_END = late_pattern(rb',"crc":"[0-9a-f]{8}"\}')
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,7 +134,7 @@ def _salvage(body: bytes) -> Iterator[tuple[int, bytes, Record | None]]:
             yield start, piece, None
 
 
-_SEGMENT_NAME = re.compile(r"[0-9]{4,9}\.jsonl")
+_SEGMENT_NAME = late_pattern(r"[0-9]{4,9}\.jsonl")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -221,7 +221,7 @@ def _scan_file(path: Path) -> Scan:
 MAX_INLINE_CHARS = 16 * 1024
 """The longest text that stays in its record, in characters."""
 _WRITE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
-_SHA256 = re.compile(r"[0-9a-f]{64}")
+_SHA256 = late_pattern(r"[0-9a-f]{64}")
 _Place = list[str | int]
 
 

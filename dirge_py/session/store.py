@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from dirge_py.lib.file_lock import lock_holder
+from dirge_py.lib.lazy import late_pattern
 from dirge_py.session.history import LoadedSession, replay
 from dirge_py.session.ids import check_session_id, ids_fitting, new_session_id, project_id
 from dirge_py.session.index.sources import DAMAGED as DAMAGED
@@ -300,7 +301,7 @@ def continuation_reader(
 
 
 KEPT_IN_TRASH = timedelta(days=7)
-_TRASH_FOLDER = re.compile(r"(\d{8})-(.+)")
+_TRASH_FOLDER = late_pattern(r"(\d{8})-(.+)")
 
 
 class Trash:

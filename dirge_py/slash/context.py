@@ -1,9 +1,8 @@
 """`/context` and `/compact`: show what is sent to the model, and shorten it."""
 
-import re
-
 from dirge_py.context.view import ContextReport
 from dirge_py.conversation.conversation import Conversation
+from dirge_py.lib.lazy import late_pattern
 from dirge_py.slash.base import FrontEnd, command
 from dirge_py.types.errors import UsageError
 from dirge_py.types.events import ContextCompacted
@@ -11,7 +10,7 @@ from dirge_py.types.events import ContextCompacted
 _BAR_CELLS = 20
 _MOST_DIGITS = 9
 _MOST_OFFERED = 20
-_MISSPELLED = re.compile(r"-.*|undo|(show|restore) \S+|restore")
+_MISSPELLED = late_pattern(r"-.*|undo|(show|restore) \S+|restore")
 """Not taken as a focus, because compacting costs a model call."""
 _OMITTED_ROW = "  {0.number:>5}  {0.how:<9} {0.author:<12} {0.chars:>9,}  {0.beginning}"
 

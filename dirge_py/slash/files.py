@@ -8,6 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from dirge_py.conversation.conversation import Conversation
+from dirge_py.lib.lazy import late_pattern
 from dirge_py.lib.paths import from_home
 from dirge_py.lib.text import plural, visible
 from dirge_py.session.ids import project_root
@@ -21,7 +22,9 @@ _OUTSIDE_THE_SANDBOX = (
 )
 _MOST_CHARS = 400_000
 _MOST_NAMED = 10
-_NAMES = re.compile(r"^(?:diff --git \"?a/.* |--- /dev/null\n\+\+\+ )\"?b/(.*?)\"?$", re.MULTILINE)
+_NAMES = late_pattern(
+    r"^(?:diff --git \"?a/.* |--- /dev/null\n\+\+\+ )\"?b/(.*?)\"?$", re.MULTILINE
+)
 
 
 def _folder_names(conversation: Conversation) -> Sequence[str]:

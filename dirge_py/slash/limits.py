@@ -1,10 +1,9 @@
 """`/limits`: what a run and its session have used of their limits."""
 
-import re
-
 from dirge_py.config.schema import LimitsTable
 from dirge_py.conversation.conversation import Conversation
 from dirge_py.guards.limits import format_amount, setting_of
+from dirge_py.lib.lazy import late_pattern
 from dirge_py.lib.nearest import nearest
 from dirge_py.lib.text_width import align_columns
 from dirge_py.slash.base import FrontEnd, command
@@ -16,7 +15,7 @@ _ORDER: tuple[LimitName, ...] = (
     "session_cost", "session_tokens",
 )  # fmt: skip
 _NAMES = {setting_of(name): name for name in _ORDER}
-_AMOUNT = re.compile(r"\d+|\d*\.\d+|none|off")
+_AMOUNT = late_pattern(r"\d+|\d*\.\d+|none|off")
 
 
 @command(

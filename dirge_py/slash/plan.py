@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from dirge_py.lib.lazy import late
+from dirge_py.lib.lazy import late, late_pattern
 from dirge_py.lib.paths import from_home
 from dirge_py.lib.text import clean, one_line
 from dirge_py.plan.approval import (
@@ -35,7 +35,7 @@ else:
     start_plan = late("dirge_py.plan.runner", "start_plan")
 
 _VERBS = ("status", "stop", "resume", "accept", "drop", "save")
-_SAVE = re.compile(r"save(?:\s+\S+)?")
+_SAVE = late_pattern(r"save(?:\s+\S+)?")
 _OFF = "Plans are off: `[plan] enabled` is false in the settings."
 _STATUS_TEXTS: dict[PlanStatus, str] = {
     "active": "It is running.",

@@ -9,6 +9,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from dirge_py.lib.fuzzy import fuzzy_score
+from dirge_py.lib.lazy import late_pattern
 from dirge_py.lib.nearest import nearest
 from dirge_py.types.errors import UsageError
 from dirge_py.types.extensions import Command
@@ -24,7 +25,7 @@ UI_COMMANDS = frozenset({
 })  # fmt: skip
 """Names of the commands that only the terminal UI has (`ui/commands/`)."""
 """Fewer letters are in nearly every name."""
-_COMMAND = re.compile(r"/([^\s/\\]+)(\s.*)?", re.DOTALL)
+_COMMAND = late_pattern(r"/([^\s/\\]+)(\s.*)?", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,6 @@
 """`/clear`, `/sessions`, `/export` and `/rename`: begin, open, delete and export sessions."""
 
 import asyncio
-import re
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,6 +8,7 @@ from typing import cast
 
 from dirge_py.config.paths import state_dir
 from dirge_py.conversation.conversation import Conversation
+from dirge_py.lib.lazy import late_pattern
 from dirge_py.lib.paths import from_home, shorten_home
 from dirge_py.lib.text import clean, one_line, plural, visible
 from dirge_py.lib.text_width import align_columns, cell_width, cut
@@ -36,7 +36,7 @@ _PREVIEW_CHARS = 100
 _ALL = "--all"
 _DELETE = "delete it"
 _GO = "go there"
-_SESSION_ID = re.compile(r"\d{8}-[0-9a-z]{6}")
+_SESSION_ID = late_pattern(r"\d{8}-[0-9a-z]{6}")
 _FORMS = ("md", "html", "json")
 _ENDINGS = {".md": "md", ".html": "html", ".htm": "html", ".json": "json"}
 

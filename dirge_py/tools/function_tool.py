@@ -20,6 +20,7 @@ from pydantic import BaseModel, Field, create_model
 from pydantic.errors import PydanticSchemaGenerationError
 from pydantic_core import to_jsonable_python
 
+from dirge_py.lib.lazy import late_pattern
 from dirge_py.tools.base import NO_HINTS, Hints, Tool, ToolArgs, ToolContext, ToolServices
 from dirge_py.tools.threads import in_thread
 from dirge_py.tools.toolbox import parameters_of, schema_fault
@@ -36,7 +37,7 @@ from dirge_py.types.tools import (
 P = ParamSpec("P")
 R = TypeVar("R")
 
-_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
+_NAME = late_pattern(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
 
 
 def _own_copy(value: Any) -> Any:

@@ -22,6 +22,7 @@ from operator import attrgetter
 import tree_sitter
 import yaml
 
+from dirge_py.lib.lazy import late_pattern
 from dirge_py.lib.lean_dataclass import dataclass
 
 _EXACT = frozenset(("go", "javascript", "json", "python", "ruby", "toml", "yaml"))
@@ -56,7 +57,7 @@ _FILES: Mapping[str, str] = {
 }
 """The endings and names of each language's files."""
 _LANGUAGES = {file: language for language, files in _FILES.items() for file in files.split()}
-_COMMENTED_JSON = re.compile(
+_COMMENTED_JSON = late_pattern(
     r"(ts|js|app)?config(\..*)?\.json|\.?eslintrc\.json|\.?devcontainer\.json|\.?swcrc|settings\.json"
     r"|(launch|tasks|keybindings|extensions)\.json|\.?jshintrc|deno\.json"
     r"|(turbo|nx|biome|api-extractor|angular|language-configuration|tslint|typedoc)\.json"
@@ -218,16 +219,16 @@ MAX_BYTES = 1 << 20
 MAX_SECONDS = 1.0
 _PIECE = 1 << 16
 _SHOWN_CHARS = 40
-_TEMPLATE = re.compile(r"\{%.*%\}|<%.*%>|\{\{#|@flow\b")
-_FILLED_IN = re.compile(r"(?<!\$)\{\{")
+_TEMPLATE = late_pattern(r"\{%.*%\}|<%.*%>|\{\{#|@flow\b")
+_FILLED_IN = late_pattern(r"(?<!\$)\{\{")
 _MARKUP = frozenset(("css", "html", "json", "jsonc", "toml", "yaml"))
-_ALTERNATIVES = re.compile(r"^[ \t]*#[ \t]*(else|elif)", re.MULTILINE)
+_ALTERNATIVES = late_pattern(r"^[ \t]*#[ \t]*(else|elif)", re.MULTILINE)
 _ENDED_BY_END = frozenset(("begin", "class", "def", "module"))
-_CASES = re.compile(r"\bcase\b")
-_JSON_STRING = re.compile(r'"(?:\\.|[^"\\\n])*(?:"|$)', re.MULTILINE)
-_JSON_COMMENT = re.compile(r"(?<![\w:/*.])/[/*]")
+_CASES = late_pattern(r"\bcase\b")
+_JSON_STRING = late_pattern(r'"(?:\\.|[^"\\\n])*(?:"|$)', re.MULTILINE)
+_JSON_COMMENT = late_pattern(r"(?<![\w:/*.])/[/*]")
 _CONTROLS = {code: " " for code in range(32) if code != ord("\n")}
-_NOT_BLANK = re.compile(r"[^ \n]")
+_NOT_BLANK = late_pattern(r"[^ \n]")
 
 
 def check_syntax(path: str, before: str, after: str) -> str:

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import count, takewhile
 
+from dirge_py.lib.lazy import late_pattern
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.text import cut_middle, fair_shares
 from dirge_py.types.messages import (
@@ -50,9 +51,9 @@ _NEVER_RUN: frozenset[StopReason] = frozenset({"length", "error", "aborted"})
 _BEGINNING = user_text("[The beginning is left out.]", origin="harness")
 _GO_ON = user_text("[Go on.]", origin="harness")
 
-_WIRE_ID = re.compile(r"[A-Za-z0-9_-]{1,40}")
-_WIRE_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
-_NO_NAME = re.compile(r"[^A-Za-z0-9_-]+")
+_WIRE_ID = late_pattern(r"[A-Za-z0-9_-]{1,40}")
+_WIRE_NAME = late_pattern(r"[A-Za-z0-9_-]{1,64}")
+_NO_NAME = late_pattern(r"[^A-Za-z0-9_-]+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,12 +5,12 @@ the keys of an action; `none` removes them. Two keys with a blank between them a
 """
 
 import os
-import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
+from dirge_py.lib.lazy import late_pattern
 from dirge_py.lib.nearest import nearest
 from dirge_py.types.extensions import KeyBinding
 
@@ -26,7 +26,7 @@ _SAME = {
     "low_line": "underscore",
 }  # fmt: skip
 """Names that people and Unicode have for keys, and Textual's."""
-_PARTS = re.compile(r"[^+-]+|[+-]$")
+_PARTS = late_pattern(r"[^+-]+|[+-]$")
 """The parts of a key; in `ctrl+-` the last sign is no separator."""
 _SIGNS = {"slash": "/", "backslash": "\\", "at": "@", "minus": "-", "plus": "+", "underscore": "_"}
 _ONE_WORD = {"comma", "semicolon", "colon", "tilde", "apostrophe", "ampersand", "asterisk"}
@@ -408,7 +408,7 @@ _SENT_WITH_CTRL = (
     *("up", "down", "left", "right", "home", "end", "pageup", "pagedown", "insert", "delete"),
     *("underscore", "backslash", "right_square_bracket", "circumflex_accent", "at", "@"),
 )
-_FUNCTION = re.compile(r"f\d+$")
+_FUNCTION = late_pattern(r"f\d+$")
 _SPEAKS_KITTY = ("xterm-kitty", "xterm-ghostty", "foot", "foot-extra", "alacritty", "rio")
 
 

@@ -1,6 +1,5 @@
 """What the agent does, and the status line: as much of the conversation's state as fits."""
 
-import re
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice, takewhile
@@ -12,6 +11,7 @@ from rich.style import Style
 from textual.reactive import reactive
 
 from dirge_py.git.repository import branch_of
+from dirge_py.lib.lazy import late_pattern
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.text import clean, format_cost, format_count, plural
 from dirge_py.types import events
@@ -167,7 +167,7 @@ class RunActivity:
                 del self.changed[next(iter(self.changed))]
 
 
-_HUNK = re.compile(r"@@ -\d+(?:,\d+)? \+(\d+)(?:,\d+)? @@")
+_HUNK = late_pattern(r"@@ -\d+(?:,\d+)? \+(\d+)(?:,\d+)? @@")
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from dirge_py.config.schema import Config
 from dirge_py.files.atomic import atomic_write
 from dirge_py.files.safe_read import read_regular
 from dirge_py.lib.file_lock import hold_lock
+from dirge_py.lib.lazy import late_pattern
 from dirge_py.lib.text import clean
 from dirge_py.session.ids import project_id, project_root
 from dirge_py.types.errors import DirgeError, FileError
@@ -31,9 +32,9 @@ MAX_CHARS = 20_000
 FILE_BYTES = 1024 * 1024
 """A larger file is neither read nor written."""
 _LOCK_TIMEOUT_S = 5.0
-_LINES = re.compile(r"[^\n]*\n|[^\n]+")
-_ITEM = re.compile(r"[-*+] ")
-_OPENING = re.compile(r"[-*+] |#")
+_LINES = late_pattern(r"[^\n]*\n|[^\n]+")
+_ITEM = late_pattern(r"[-*+] ")
+_OPENING = late_pattern(r"[-*+] |#")
 _MAX_NEAREST = 3
 _COMPARED_ENTRIES = 500
 _NEAR_CHARS = 120

@@ -6,7 +6,6 @@ Its functions become tools of the model, slash commands, keys and hooks.
 import asyncio
 import functools
 import logging
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import MappingProxyType
@@ -20,6 +19,7 @@ from dirge_py.extensions.plugins.registration import (
     Registration,
     check_point,
 )
+from dirge_py.lib.lazy import late_pattern
 from dirge_py.tools.function_tool import FunctionTool
 from dirge_py.types.errors import DirgeError, ToolFailed
 from dirge_py.types.extensions import (
@@ -33,7 +33,7 @@ from dirge_py.types.extensions import (
 from dirge_py.types.hooks import Defer, EditArgs, ToolOverride
 from dirge_py.types.tools import Operation, ToolExecutionMode
 
-_COMMAND_NAME = re.compile(r"[a-z][a-z0-9_-]*")
+_COMMAND_NAME = late_pattern(r"[a-z][a-z0-9_-]*")
 Fn = Callable[..., Any]
 Added = TypeVar("Added", FunctionTool[..., Any], Command, KeyBinding)
 

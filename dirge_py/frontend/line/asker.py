@@ -9,6 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVar
 
 from dirge_py.frontend.line.streams import AnswerInterrupted, LineWriter, PlainLines
+from dirge_py.lib.lazy import late_pattern
 from dirge_py.lib.text import plural, visible, visible_code, visible_name
 from dirge_py.slash.base import Choice
 from dirge_py.types.errors import DirgeError
@@ -27,9 +28,9 @@ if TYPE_CHECKING:
 
 LineSource: TypeAlias = "PlainLines | TerminalLines"
 
-_TRAILING = re.compile(r"[ \t]+(?=\n|\Z)")
+_TRAILING = late_pattern(r"[ \t]+(?=\n|\Z)")
 """Invisible blanks at the end of a line; after a backslash they are part of a name."""
-_NO_WORDS = re.compile(r"(?:n|no|deny)(?:[ :,]+(?P<comment>\S.*))?", re.IGNORECASE | re.DOTALL)
+_NO_WORDS = late_pattern(r"(?:n|no|deny)(?:[ :,]+(?P<comment>\S.*))?", re.IGNORECASE | re.DOTALL)
 Step: TypeAlias = Literal["wider", "rule", "command", "all"]
 """An answer after which something else is asked, or that answers the other questions, too."""
 _ANSWER_WORDS: dict[str, Literal["once", "session", "always"] | Step] = {

@@ -25,6 +25,7 @@ from prompt_toolkit.shortcuts import CompleteStyle
 
 from dirge_py.conversation.conversation import Conversation
 from dirge_py.frontend.line.streams import AnswerInterrupted
+from dirge_py.lib.lazy import late_pattern
 from dirge_py.lib.text import clean
 from dirge_py.slash.registry import Registry
 
@@ -32,9 +33,9 @@ _SET_ASIDE = "\0set aside"
 _INTERRUPTED = "\0interrupted"
 _BETWEEN_WRITES_S = 0.05
 """The time between two writes, each of which erases the line and draws it again."""
-_FILE_WORD = re.compile(r"(?:^|(?<=\s))@(\S*)\Z")
-_COMMAND_WORD = re.compile(r"\A/([^\s/]*)\Z")
-_ARGUMENT = re.compile(r"\A/(\S+)\s+(.*)\Z", re.DOTALL)
+_FILE_WORD = late_pattern(r"(?:^|(?<=\s))@(\S*)\Z")
+_COMMAND_WORD = late_pattern(r"\A/([^\s/]*)\Z")
+_ARGUMENT = late_pattern(r"\A/(\S+)\s+(.*)\Z", re.DOTALL)
 _MOST = 100
 
 

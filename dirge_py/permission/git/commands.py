@@ -17,6 +17,7 @@ from glob import escape
 from itertools import takewhile
 
 from dirge_py.git.repository import UnreadableRepository, read_bytes, work_tree_of
+from dirge_py.lib.lazy import late_pattern
 from dirge_py.lib.paths import is_below, is_below_any
 from dirge_py.lib.shell_lexer import Word
 from dirge_py.permission.facts import ResolvedPath
@@ -177,7 +178,7 @@ _ORDINARY = (
 )  # fmt: skip
 _LONGEST_PATTERN = 256
 _MOST_TAILS = 24
-_WILDCARD = re.compile(r"[*?\[\\]")
+_WILDCARD = late_pattern(r"[*?\[\\]")
 
 
 def secrets_meant(pattern: str) -> Iterator[str]:
@@ -210,14 +211,14 @@ def secrets_meant(pattern: str) -> Iterator[str]:
 
 
 _MAX_SECRET_BYTES = 1024 * 1024
-_BLOB = re.compile(r"[0-9a-f]{4,64}")
+_BLOB = late_pattern(r"[0-9a-f]{4,64}")
 _SHORT = frozenset(
     ("--name-only", "--name-status", "--stat", "--numstat", "--shortstat", "--summary", "--dirstat",
      "--raw", "--compact-summary", "--quiet", "--no-patch", "--check", "-s")
 )  # fmt: skip
-_LOG_PATCH = re.compile(r"--cc\Z|--color-words|--function-context\Z|-c\Z|-L")
-_PATHSPEC_MAGIC = re.compile(r"[*?\[\]\\]")
-_PATCH = re.compile(r"--patch.*|-[a-zA-Z]*[puW][a-zA-Z]*|-U.*|--unified.*|--word-diff.*|--binary")
+_LOG_PATCH = late_pattern(r"--cc\Z|--color-words|--function-context\Z|-c\Z|-L")
+_PATHSPEC_MAGIC = late_pattern(r"[*?\[\]\\]")
+_PATCH = late_pattern(r"--patch.*|-[a-zA-Z]*[puW][a-zA-Z]*|-U.*|--unified.*|--word-diff.*|--binary")
 
 
 def shown_secrets(

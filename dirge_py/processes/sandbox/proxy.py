@@ -6,17 +6,17 @@ It runs outside, in its own thread, and listens on a Unix socket that is visible
 import asyncio
 import ipaddress
 import os
-import re
 import socket
 import threading
 from collections.abc import Iterable
 from contextlib import suppress
 from urllib.parse import urlsplit
 
+from dirge_py.lib.lazy import late_pattern
 from dirge_py.lib.temporary_folder import TemporaryFolder
 
-_LABEL = re.compile(r"[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?")
-_NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
+_LABEL = late_pattern(r"[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?")
+_NUMBER = late_pattern(r"[0-9]+|0x[0-9a-f]*")
 _WEB_PORTS = frozenset((80, 443))
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 

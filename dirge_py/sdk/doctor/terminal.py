@@ -13,6 +13,7 @@ from pathlib import Path
 from types import FrameType
 
 from dirge_py.files.atomic import atomic_write
+from dirge_py.lib.lazy import late_pattern
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.processes.programs import run_program
 from dirge_py.sdk.doctor.report import CheckResult, failed, passed, skipped, warn
@@ -39,7 +40,7 @@ _KITTY = "\x1b[?u"
 _CAN_SET_CLIPBOARD = "\x1bP+q4d73\x1b\\"
 _WHAT_ARE_YOU = "\x1b[c"
 _WHERE = "\x1b[6n"
-_ANSWERED = re.compile(rb"\x1b\[\?([\d;]*)c")
+_ANSWERED = late_pattern(rb"\x1b\[\?([\d;]*)c")
 _ENDING = (signal.SIGTERM, signal.SIGHUP)
 _TMUX_LIMIT_S = 1.0
 _SLOW_ESCAPE_MS = 50

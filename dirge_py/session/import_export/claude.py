@@ -8,11 +8,11 @@ Source: public descriptions and schemas of the format up to version 2.1.144. It 
 documentation, so unknown lines are counted and left out.
 """
 
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import PurePath
 from typing import Any
 
+from dirge_py.lib.lazy import late_pattern
 from dirge_py.session.import_export.external import (
     ExternalSession,
     block_texts,
@@ -27,12 +27,12 @@ Line = Mapping[str, Any]
 
 _TALK = ("user", "assistant")
 # Lines that the program writes for itself.
-_NOTE = re.compile(
+_NOTE = late_pattern(
     "summary|system|progress|attachment|file-history-snapshot|queue-operation|(custom|ai)-title"
     "|agent-(name|setting)|last-prompt|pr-link|permission-mode|bridge-session|worktree-state"
 )
-_UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-_WRITTEN_BY_PROGRAM = re.compile(
+_UUID = late_pattern(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_WRITTEN_BY_PROGRAM = late_pattern(
     r"\s*(<(command-|local-command-|system-reminder|bash-|task-notification)|Caveat: |\[Request )"
 )
 

@@ -7,12 +7,12 @@ items for the screen and holds the token counts. Earlier versions wrote the item
 Source: public descriptions of the format up to version 0.65; unknown lines are counted.
 """
 
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import PurePath
 from typing import Any
 
 from dirge_py.agent_loop.model_call import parsed_arguments
+from dirge_py.lib.lazy import late_pattern
 from dirge_py.session.import_export.external import (
     ExternalSession,
     block_texts,
@@ -28,13 +28,13 @@ Line = Mapping[str, Any]
 _ENVELOPES = frozenset(
     ("session_meta", "response_item", "event_msg", "turn_context", "compacted", "world_state")
 )
-_ITEM = re.compile("message|reasoning|(function|custom_tool|local_shell)_call(_output)?")
+_ITEM = late_pattern("message|reasoning|(function|custom_tool|local_shell)_call(_output)?")
 # Codex sends these with every session; dirge has its own.
-_WRITTEN_BY_PROGRAM = re.compile(
+_WRITTEN_BY_PROGRAM = late_pattern(
     r"\s*(<(environment_context|user_instructions|permissions|collaboration_mode|skills|INSTRUCTIONS)"
     r"|# AGENTS\.md instructions)"
 )
-_UUID_AT_END = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")
+_UUID_AT_END = late_pattern(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")
 
 
 def looks_like_codex(lines: Sequence[Line]) -> bool:

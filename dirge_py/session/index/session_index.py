@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from unicodedata import normalize
 
 from dirge_py.lib.file_lock import hold_lock
+from dirge_py.lib.lazy import late_pattern
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.session.index.sources import (
     DaySpending,
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
 
 MATCHES_PER_SESSION = 3
 """How many matches of one session a search shows."""
-_WORD = re.compile(r"[^\W_]+")
+_WORD = late_pattern(r"[^\W_]+")
 _CHARS_BEFORE_MATCH = 60
 
 

@@ -4,7 +4,6 @@ import contextlib
 import io
 import json
 import os
-import re
 import stat
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, field, replace
@@ -14,6 +13,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from dirge_py.lib.lazy import late_pattern
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.session.codec import decode_message, decode_usage
 from dirge_py.session.history import SessionSpending, title_of
@@ -312,7 +312,7 @@ _TAIL_BYTES = 16 * 1024
 # These bytes occur only in envelopes (see record.py).
 _MESSAGE = b'","type":"message","id":"'
 _RESULT = b'"role": "toolResult"'
-_STAMP = re.compile(rb'\{"v":\d+,"seq":\d+,"ts":"([0-9T:.-]+Z)","type":"')
+_STAMP = late_pattern(rb'\{"v":\d+,"seq":\d+,"ts":"([0-9T:.-]+Z)","type":"')
 
 
 def list_sessions(folder: Path, most: int | None = None) -> list[SessionSummary]:

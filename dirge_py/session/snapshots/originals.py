@@ -7,7 +7,6 @@ user can restore the copies in the state folder by hand.
 import contextlib
 import json
 import os
-import re
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -19,6 +18,7 @@ from dirge_py.files.atomic import atomic_write
 from dirge_py.files.resolve import reason_of
 from dirge_py.files.versions import sha256_of
 from dirge_py.files.workspace import Originals
+from dirge_py.lib.lazy import late_pattern
 from dirge_py.lib.text import clean
 from dirge_py.session.ids import project_id
 from dirge_py.session.segments import APPEND_FLAGS
@@ -31,8 +31,8 @@ MAX_COPIES_BYTES = 500_000_000
 """The space for the copies of one project; the oldest are removed first."""
 COPIES_LIST = "copies.jsonl"
 """The list of copies: one {"at", "path", "copy"} per line."""
-_UNUSUAL = re.compile(r"[^A-Za-z0-9._-]")
-_COPY = re.compile(r"\d{8}-\d{6}-[0-9a-f]{12}-.+")
+_UNUSUAL = late_pattern(r"[^A-Za-z0-9._-]")
+_COPY = late_pattern(r"\d{8}-\d{6}-[0-9a-f]{12}-.+")
 
 
 class FileCopies:

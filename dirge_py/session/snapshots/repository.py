@@ -3,7 +3,6 @@
 import asyncio
 import hashlib
 import os
-import re
 import shutil
 import time
 from collections.abc import Callable, Collection, Coroutine, Iterable, Sequence
@@ -14,6 +13,7 @@ from typing import Any, TypeVar
 from dirge_py.git.objects import TreeChange, is_in_index, read_blob
 from dirge_py.git.repository import git_folders
 from dirge_py.git.runner import Git, GitFailed, find_git, personal_excludes
+from dirge_py.lib.lazy import late_pattern
 from dirge_py.lib.paths import upwards
 from dirge_py.session.ids import project_id, project_root
 from dirge_py.session.snapshots.base import RestoreResult, Snapshot
@@ -351,7 +351,7 @@ def _why_unavailable(root: str, program: str) -> str:
     return "" if program else NO_GIT
 
 
-_REF = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*")
+_REF = late_pattern(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*")
 
 
 def _as_ref(session: str) -> str:

@@ -12,6 +12,7 @@ from dataclasses import field
 from itertools import dropwhile
 from typing import Literal, TypeAlias
 
+from dirge_py.lib.lazy import late_pattern
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.tools.file_edits.text_edits import TextEdit
 
@@ -47,13 +48,13 @@ class PatchOperation:
         return f"{self.action} {self.path}" + (f" to {self.new_path}" if self.new_path else "")
 
 
-_EDGE = re.compile(r"\*\*\* ?(Begin|End) Patch(?: ?\*\*\*)?\s*")
-_HEADER = re.compile(r"\*\*\* ?(Add|Update|Delete) File: ?(.*)")
-_MOVE = re.compile(r"\*\*\* ?Move to: ?(.*)")
+_EDGE = late_pattern(r"\*\*\* ?(Begin|End) Patch(?: ?\*\*\*)?\s*")
+_HEADER = late_pattern(r"\*\*\* ?(Add|Update|Delete) File: ?(.*)")
+_MOVE = late_pattern(r"\*\*\* ?Move to: ?(.*)")
 _END_OF_FILE = "*** End of File"
-_PLACES = re.compile(r"-(\d+)(?:,\d+)? \+\d+(?:,\d+)? @@ ?(.*)")
-_HEREDOC = re.compile(r"<<-?\s*['\"]?(\w+)['\"]?")
-_FENCE = re.compile(r"```\w*")
+_PLACES = late_pattern(r"-(\d+)(?:,\d+)? \+\d+(?:,\d+)? @@ ?(.*)")
+_HEREDOC = late_pattern(r"<<-?\s*['\"]?(\w+)['\"]?")
+_FENCE = late_pattern(r"```\w*")
 FORM = (
     "Write `*** Begin Patch`, then for every file `*** Add File: PATH`, `*** Update File: PATH` or "
     "`*** Delete File: PATH` and its lines, then `*** End Patch`."

@@ -11,9 +11,10 @@ Glob patterns over relative paths: `*`, `?`, `[…]`, `{a,b}`, and `**` for any 
 import re
 from collections.abc import Callable, Iterator
 
+from dirge_py.lib.lazy import late_pattern
 from dirge_py.types.errors import FileError
 
-_TOKEN = re.compile(
+_TOKEN = late_pattern(
     r"\\(?s:.)"
     r"|\[\^?\]?(?:\\(?s:.)|\[:\w+:\]|[^\]\\])*\]"
     r"|\{\d+(?:,\d*)?\}"
@@ -89,7 +90,7 @@ def guard_pattern(portable_pattern: str) -> str:
     )
 
 
-_CHARACTER_SET = re.compile(r"\.|\\[sSwWdD]|\[.+", re.DOTALL)
+_CHARACTER_SET = late_pattern(r"\.|\\[sSwWdD]|\[.+", re.DOTALL)
 
 
 def _class(token: str) -> str:
@@ -137,7 +138,7 @@ def mentions_hidden(pattern: str) -> bool:
     return any(part.startswith((".", "{.", "[.]")) for part in pattern.split("/"))
 
 
-_INNERMOST_BRACES = re.compile(r"\{([^{}]*)\}")
+_INNERMOST_BRACES = late_pattern(r"\{([^{}]*)\}")
 
 
 def _expanded(pattern: str) -> list[str]:
@@ -173,7 +174,7 @@ def _expression(pattern: str) -> str:
     return "(?s:" + "".join(pieces) + ")"
 
 
-_GLOB_TOKEN = re.compile(r"\*+|\?|\[!?\]?[^\]]*\]|\\.|.", re.DOTALL)
+_GLOB_TOKEN = late_pattern(r"\*+|\?|\[!?\]?[^\]]*\]|\\.|.", re.DOTALL)
 
 
 def _component(part: str) -> str:

@@ -13,6 +13,7 @@ from typing import Any
 
 from justhtml import JustHTML, Text
 
+from dirge_py.lib.lazy import late_pattern
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.tools.web.url import ParsedUrl, parse_reference
 from dirge_py.types.errors import ToolFailed
@@ -24,12 +25,12 @@ _PROGRAMS = ("script", "style", "noscript", "template", "iframe", "object", "emb
 _PICTURES = ("svg", "math", "canvas", "audio", "video", "map")
 _CONTROLS = ("button", "select", "input", "textarea", "datalist")
 _LEFT_OUT = frozenset((*_PROGRAMS, *_PICTURES, *_CONTROLS, "nav", "footer", "#comment"))
-_HIDING_STYLE = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden", re.IGNORECASE)
+_HIDING_STYLE = late_pattern(r"display\s*:\s*none|visibility\s*:\s*hidden", re.IGNORECASE)
 # The parser takes quadratic time for a text full of these.
-_ELEMENT = re.compile(r"<[A-Za-z]")
-_LOOSE_BRACKET = re.compile(r"<(?![A-Za-z/!?])")
-_PROGRAM = re.compile(r"<(script|style)\b.*?(?:</\1[^>]{0,100}>|\Z)", re.IGNORECASE | re.DOTALL)
-_EMPTY_LINES = re.compile(r"\n(?:[ \t]*\n){2,}")
+_ELEMENT = late_pattern(r"<[A-Za-z]")
+_LOOSE_BRACKET = late_pattern(r"<(?![A-Za-z/!?])")
+_PROGRAM = late_pattern(r"<(script|style)\b.*?(?:</\1[^>]{0,100}>|\Z)", re.IGNORECASE | re.DOTALL)
+_EMPTY_LINES = late_pattern(r"\n(?:[ \t]*\n){2,}")
 _MAIN_CHARS = 200
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import httpx
 
+from dirge_py.lib.lazy import late_pattern
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.text import clean
 from dirge_py.lib.version import __version__
@@ -25,14 +26,14 @@ _HEADERS: Mapping[str, str] = {
     "Accept-Language": "en, *;q=0.5",
     "Accept-Encoding": "gzip, deflate",
 }
-_TEXT_TYPE = re.compile(
+_TEXT_TYPE = late_pattern(
     r"text/.*|image/svg\+xml|.*\+(?:json|xml|yaml)"
     r"|application/(?:x-)?(?:json|jsonl|ndjson|json5|xml|xhtml\+xml|yaml|toml|markdown|javascript"
     r"|ecmascript|typescript|sql|graphql|sh|shellscript|python|ruby|perl|php|httpd-php|tex|latex"
     r"|rtf|x509-ca-cert|pem-file|www-form-urlencoded)"
 )
 _SNIFFED_BYTES = 1024
-_HTML_START = re.compile(rb"\s*(?:<!doctype html|<html|<head|<body)", re.IGNORECASE)
+_HTML_START = late_pattern(rb"\s*(?:<!doctype html|<html|<head|<body)", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,13 +158,13 @@ _MARKS = (
     (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
-_META = re.compile(
+_META = late_pattern(
     rb"""<meta[^>]{0,200}charset\s{0,4}=\s{0,4}["']?\s{0,4}([A-Za-z0-9_:.-]{2,40})""", re.I
 )
 _META_BYTES = 2048
 
 # Python has codecs that are not character sets; some of them take quadratic time.
-_CHARACTER_SETS = re.compile(
+_CHARACTER_SETS = late_pattern(
     r"utf-(?:8|16|32).*|ascii|iso8859.*|iso2022.*|cp\d+|koi8.*|gb.*|big5.*|shift.*|euc.*|mac-.*"
     r"|tis-620|hz|johab"
 )

@@ -5,13 +5,12 @@ To add a service, add it to `BACKENDS`, and its name to the settings.
 
 import asyncio
 import json
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlencode, urlsplit
 
-from dirge_py.lib.lazy import late
+from dirge_py.lib.lazy import late, late_pattern
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.text import clean, one_line
 from dirge_py.lib.version import __version__
@@ -147,7 +146,7 @@ _HEADERS = {
     "Accept": "application/json",
     "Accept-Encoding": "gzip, deflate",
 }
-_TAG = re.compile(r"</?[A-Za-z][^<>]{0,200}>")
+_TAG = late_pattern(r"</?[A-Za-z][^<>]{0,200}>")
 _EXA_CONTENTS = {"text": {"maxCharacters": 600}}
 
 

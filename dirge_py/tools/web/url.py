@@ -1,12 +1,12 @@
 """URLs, parsed once: the same `ParsedUrl` is checked, shown and connected to."""
 
-import re
 from collections.abc import Mapping
 from dataclasses import field
 from ipaddress import AddressValueError, IPv4Address, IPv6Address
 from typing import Literal, TypeAlias, cast
 from urllib.parse import quote, urljoin
 
+from dirge_py.lib.lazy import late_pattern
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.types.errors import ToolFailed
 
@@ -14,19 +14,19 @@ IPAddress: TypeAlias = IPv4Address | IPv6Address
 Scheme = Literal["http", "https"]
 MAX_CHARS = 4096
 _DEFAULT_PORTS: dict[str, int] = {"http": 80, "https": 443}
-_URL = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*)://(?P<authority>[^/?#]*)(?P<rest>.*)")
-_AUTHORITY = re.compile(r"(?P<host>\[[0-9A-Fa-f:.]+\]|[^:\[\]]+)(?::(?P<port>[0-9]{1,5}))?")
-_LABEL = re.compile(r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?")
-_NUMERIC_LABEL = re.compile(r"[0-9]+|0x[0-9a-f]*")
+_URL = late_pattern(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*)://(?P<authority>[^/?#]*)(?P<rest>.*)")
+_AUTHORITY = late_pattern(r"(?P<host>\[[0-9A-Fa-f:.]+\]|[^:\[\]]+)(?::(?P<port>[0-9]{1,5}))?")
+_LABEL = late_pattern(r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?")
+_NUMERIC_LABEL = late_pattern(r"[0-9]+|0x[0-9a-f]*")
 
 # Blanks, control characters and invisible characters: they could mislead a person who has to judge
 # the address.
-_UNSEEN = re.compile(
+_UNSEEN = late_pattern(
     r"[\x00-\x20\x7f-\xa0\xad\u034f\u061c\u115f\u1160\u1680\u17b4\u17b5\u180b-\u180f\u2000-\u200f"
     r"\u2028-\u202f\u205f-\u206f\u2800\u3000\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\uffff"
     r"\ud800-\udfff\U000e0000-\U000e0fff]"
 )
-_UNSAFE_IN_PATH = re.compile(r"%(?![0-9A-Fa-f]{2})|[^A-Za-z0-9\-._~:/?@!$&'()*+,;=%\[\]]")
+_UNSAFE_IN_PATH = late_pattern(r"%(?![0-9A-Fa-f]{2})|[^A-Za-z0-9\-._~:/?@!$&'()*+,;=%\[\]]")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal, cast, get_args
 
 from textual.app import SuspendNotSupported
 
-from dirge_py.lib.lazy import late
+from dirge_py.lib.lazy import late, late_pattern
 from dirge_py.sdk.doctor import terminal
 from dirge_py.sdk.doctor.report import CheckResult, as_text
 from dirge_py.slash.base import Choice, ask_option, command
@@ -130,7 +130,7 @@ async def _answers(app: "DirgeApp") -> "terminal.TerminalAnswers | None":
         await app.reclaim_screen()
 
 
-_FENCE = re.compile(r"^ {0,3}(`{3,}|~{3,})[^\n]*\n(.*?)^ {0,3}\1[`~]*[ \t]*$", re.M | re.S)
+_FENCE = late_pattern(r"^ {0,3}(`{3,}|~{3,})[^\n]*\n(.*?)^ {0,3}\1[`~]*[ \t]*$", re.M | re.S)
 
 
 @command(

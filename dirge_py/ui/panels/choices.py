@@ -1,7 +1,6 @@
 """Lists of choices for completion and pickers, and a question whose answer is a line of text."""
 
 import asyncio
-import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import ClassVar
@@ -16,6 +15,7 @@ from textual.strip import Strip
 from textual.widgets import Input
 
 from dirge_py.lib.fuzzy import fuzzy_score
+from dirge_py.lib.lazy import late_pattern
 from dirge_py.lib.text import clean
 from dirge_py.slash.base import Choice, PickerAction
 from dirge_py.ui.keymap import Keymap
@@ -33,7 +33,7 @@ from dirge_py.ui.transcript.lines import (
 
 _MOST_ROWS = 10
 _SMALL_SCREEN = 8
-_COLUMN = re.compile(r"\S+(?: \S+)*(?: {2,}|$)")
+_COLUMN = late_pattern(r"\S+(?: \S+)*(?: {2,}|$)")
 _LEAST_COLUMN = 12
 """Cells that the start of a column needs."""
 _ACTION_WORDS: Mapping[PickerAction, str] = {

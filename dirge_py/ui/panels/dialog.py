@@ -5,7 +5,6 @@ that letters stay in order.
 """
 
 import asyncio
-import re
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 from textual.widgets import Input
 
+from dirge_py.lib.lazy import late_pattern
 from dirge_py.ui.keymap import Keymap, Scope
 from dirge_py.ui.terminal.app_base import ScreenAction
 from dirge_py.ui.theme.styles import Styles
@@ -117,7 +117,7 @@ class AnswerGuard:
 
 KeyHint: TypeAlias = tuple[str, str]
 """What a key does, in more and in fewer words."""
-_KEY_OF_HINT = re.compile(r"(\w+, then )(\S+)|()(\S+?(?: or \S+?)?)(?=: | to )")
+_KEY_OF_HINT = late_pattern(r"(\w+, then )(\S+)|()(\S+?(?: or \S+?)?)(?=: | to )")
 """The key in hints such as `Tab: complete`, `Space or y/n: accept` and `Esc to interrupt`."""
 
 

@@ -12,6 +12,7 @@ from pyte.screens import Char
 from rich.color import Color, ColorParseError
 from rich.style import Style
 
+from dirge_py.lib.lazy import late_pattern
 from dirge_py.lib.text import clean
 from dirge_py.ui.transcript.lines import Line
 
@@ -28,7 +29,7 @@ _BRACKETED_PASTE = 2004 << 5
 _OWN_SCREENS = frozenset({1049 << 5, 1047 << 5, 47 << 5})
 
 # The emulator would draw these as text.
-_NOT_UNDERSTOOD = re.compile(
+_NOT_UNDERSTOOD = late_pattern(
     rb"\x1b\[[<=>][0-9;]*[ -/]*[@-~]|\x1b[P_^X][^\x1b\x07]{0,4096}(?:\x1b\\|\x07)"
 )
 

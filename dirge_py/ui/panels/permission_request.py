@@ -1,12 +1,12 @@
 """What a permission question shows of a call, and the state of its answer."""
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
 from textual.strip import Strip
 
+from dirge_py.lib.lazy import late_pattern
 from dirge_py.lib.text import plural, visible, visible_name
 from dirge_py.types.questions import PermissionAnswer, PermissionRequest, Reach, RuleOffer
 from dirge_py.ui.panels.hunk_view import ChangeSelection, FileSelection, paint_files
@@ -14,7 +14,7 @@ from dirge_py.ui.theme.styles import Styles
 from dirge_py.ui.transcript.diff import is_split, paint_rows, read_diff
 from dirge_py.ui.transcript.lines import Line, clip, strip, wrap
 
-_TRAILING = re.compile(r"[ \t]+(?=\n|\Z)")
+_TRAILING = late_pattern(r"[ \t]+(?=\n|\Z)")
 """Blanks at the end of a line, which are shown: behind a backslash they are part of a name."""
 _SHORTEST_NAME = 24
 """Cells for each earlier call at least."""

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from dirge_py.frontend.controller import ChatController
+from dirge_py.lib.lazy import late_pattern
 from dirge_py.slash.base import Choice
 from dirge_py.slash.registry import Registry
 from dirge_py.ui.keymap import Keymap
@@ -15,9 +16,9 @@ from dirge_py.ui.prompt.composer import Composer
 from dirge_py.ui.prompt.file_index import FileIndex, FileMatcher, TouchedFiles
 
 _MOST = 50
-_FILE_WORD = re.compile(r"(?:^|(?<=\s))@(\S*)\Z")
-_COMMAND_WORD = re.compile(r"\A/(\S*)\Z")
-_ARGUMENT = re.compile(r"\A/(\S+)\s+(.*)\Z", re.DOTALL)
+_FILE_WORD = late_pattern(r"(?:^|(?<=\s))@(\S*)\Z")
+_COMMAND_WORD = late_pattern(r"\A/(\S*)\Z")
+_ARGUMENT = late_pattern(r"\A/(\S+)\s+(.*)\Z", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from urllib.parse import unquote, urlsplit
 
 from dirge_py.files.assets import asset_type
+from dirge_py.lib.lazy import late_pattern
 from dirge_py.lib.text import clean
 from dirge_py.ui.transcript.images import image_size
 
@@ -108,7 +109,7 @@ def _split(text: str, pasted: str, name: str) -> Iterator[str]:
 MOST_IMAGES = 20
 """Pictures kept at most; the oldest are dropped first."""
 _LONGEST_PATH = 4096
-_DROPPED = re.compile(r"\.(?:png|jpe?g|gif|webp)\Z", re.IGNORECASE)
+_DROPPED = late_pattern(r"\.(?:png|jpe?g|gif|webp)\Z", re.IGNORECASE)
 
 
 class PromptImages:

@@ -14,6 +14,8 @@ from textual._xterm_parser import XTermParser
 from textual.keys import _character_to_key
 from textual.message import Message
 
+from dirge_py.lib.lazy import late_pattern
+
 PASTE_PATIENCE_S = 2.0
 """Seconds without input that end a paste whose end is lost."""
 
@@ -23,21 +25,23 @@ _FOCUS = {"\x1b[I": events.AppFocus, "\x1b[O": events.AppBlur}
 _STRINGS = "]P_^X"
 _LONGEST_STRING = 200_000
 _LONGEST = 64
-_CSI = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
-_CSI_BEGUN = re.compile(r"\x1b\[[0-?]*[ -/]*")
+_CSI = late_pattern(r"\x1b\[[0-?]*[ -/]*[@-~]")
+_CSI_BEGUN = late_pattern(r"\x1b\[[0-?]*[ -/]*")
 # Faulty terminals report words instead of numbers.
-_MOUSE = re.compile(r"\x1b\[<[^Mm\x1b]{0,40}[Mm]")
-_MOUSE_BEGUN = re.compile(r"\x1b\[<[-+.;\w]{0,40}")
-_ORPHANED_MOUSE = re.compile(r"\[<\d+;\d+;\d+[Mm]")
-_STRING_END = re.compile(r"\x07|\x1b\\")
-_PASSED_ON = re.compile(
+_MOUSE = late_pattern(r"\x1b\[<[^Mm\x1b]{0,40}[Mm]")
+_MOUSE_BEGUN = late_pattern(r"\x1b\[<[-+.;\w]{0,40}")
+_ORPHANED_MOUSE = late_pattern(r"\[<\d+;\d+;\d+[Mm]")
+_STRING_END = late_pattern(r"\x07|\x1b\\")
+_PASSED_ON = late_pattern(
     r"\x1b\[(?:<\d{1,5};-?\d{1,5};-?\d{1,5}[Mm]|\?\d{1,5};\d\$y|\d{1,5};\d{1,5}R"
     r"|48;[1-9]\d{0,4}(?:;[1-9]\d{0,4}){3}t)"
 )
-_EXTENDED = re.compile(
+_EXTENDED = late_pattern(
     r"\x1b\[(\d{0,7})[\d:]*(?:;(\d{0,3})(?::(\d))?)?(?:;([\d:]*))?([u~ABCDEFHPQRS])"
 )
-_BACKGROUND = re.compile(r"\x1b\]11;rgba?:([0-9a-fA-F]{1,4})/([0-9a-fA-F]{1,4})/([0-9a-fA-F]{1,4})")
+_BACKGROUND = late_pattern(
+    r"\x1b\]11;rgba?:([0-9a-fA-F]{1,4})/([0-9a-fA-F]{1,4})/([0-9a-fA-F]{1,4})"
+)
 _SCHEMES = {"\x1b[?997;1n": True, "\x1b[?997;2n": False}
 """Reports of mode 2031, with whether the background is dark."""
 _SHIFT_AND_LOCKS = 1 | 64 | 128

@@ -12,6 +12,7 @@ from rich.color import Color
 from rich.style import Style
 
 from dirge_py.config import paths
+from dirge_py.lib.lazy import late_pattern
 from dirge_py.lib.nearest import nearest
 from dirge_py.types.errors import ConfigError
 from dirge_py.types.extensions import Theme
@@ -197,7 +198,7 @@ def styles_for(theme: Theme, ground: str = "background") -> Styles:
     return _styles(ground, tuple(sorted(complete_colors(theme).items())))
 
 
-_COLOR = re.compile(r"#[0-9a-fA-F]{6}")
+_COLOR = late_pattern(r"#[0-9a-fA-F]{6}")
 _LARGEST = 64 * 1024
 
 

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from rich.style import Style
 from textual.strip import Strip
 
+from dirge_py.lib.lazy import late_pattern
 from dirge_py.lib.shell_lexer import line_of_words
 from dirge_py.lib.text import clean, format_cost, plural
 from dirge_py.slash.base import Tone
@@ -86,7 +87,7 @@ class BlockPage(Protocol):
 _STATUSES = {"pending", "in_progress", "done"}
 
 
-_PATCHED_FILE = re.compile(r"^\*\*\* (?:Add|Update|Delete) File: (.+)$", re.MULTILINE)
+_PATCHED_FILE = late_pattern(r"^\*\*\* (?:Add|Update|Delete) File: (.+)$", re.MULTILINE)
 
 
 def main_argument(args: Any) -> str:
@@ -188,9 +189,9 @@ class AsideBlock(TranscriptBlock):
         return head + body
 
 
-_COLUMN = re.compile(r" *(?:\S+(?: \S+)* {2,}){1,2}|  +")
+_COLUMN = late_pattern(r" *(?:\S+(?: \S+)* {2,}){1,2}|  +")
 """All but the last column of a line with two or three columns; else the line's indentation."""
-_FIRST_COLUMN = re.compile(r" *\S+(?: \S+)* {2,}")
+_FIRST_COLUMN = late_pattern(r" *\S+(?: \S+)* {2,}")
 _DEEP = " " * 8
 """How headings of columns begin, and descriptions whose name is on the line above."""
 _MARKS: dict[Tone, str] = {"plain": "· ", "good": "✓ ", "warning": "! ", "error": "✗ "}

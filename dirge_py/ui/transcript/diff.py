@@ -14,6 +14,7 @@ from rich.style import Style
 from textual.strip import Strip
 
 from dirge_py.lib.hunks import common_start
+from dirge_py.lib.lazy import late_pattern
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.text import clean
 from dirge_py.ui.theme.styles import Styles
@@ -34,7 +35,7 @@ _LOOKED_AHEAD = 10
 _ALIKE = 0.5
 """Share of common words from which two lines count as one changed line."""
 
-_TOKEN = re.compile(r"\w+|\s+|[^\w\s]")
+_TOKEN = late_pattern(r"\w+|\s+|[^\w\s]")
 _FIRST_WIDE = "\u2e80"
 """Scripts from here on have no blanks between words, so each character counts as a word."""
 
@@ -155,8 +156,8 @@ def _spans(tokens: Sequence[str], marks: list[bool]) -> Spans:
 
 
 RowKind = Literal["same", "removed", "added", "name", "gap", "note"]
-_PATHS = re.compile(r"^--- ([^\t\n]*).*\n\+\+\+ ([^\t\n]*)", re.MULTILINE)
-_HUNK = re.compile(r"^@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@")
+_PATHS = late_pattern(r"^--- ([^\t\n]*).*\n\+\+\+ ([^\t\n]*)", re.MULTILINE)
+_HUNK = late_pattern(r"^@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@")
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from pathlib import Path
 from struct import unpack_from
 from typing import Any
 
+from dirge_py.lib.lazy import late_pattern
 from dirge_py.lib.text import clean
 from dirge_py.types.messages import DocumentBlock, ImageBlock, TextBlock
 
@@ -65,7 +66,7 @@ def _jpeg_size(head: bytes) -> ImageSize | None:
     return None
 
 
-_INTRODUCED = re.compile(r"Attached (?:image|document) (.+):\Z", re.DOTALL)
+_INTRODUCED = late_pattern(r"Attached (?:image|document) (.+):\Z", re.DOTALL)
 _KINDS = {f"image/{kind.lower()}": kind for kind in ("PNG", "JPEG", "GIF", "WebP")}
 _KINDS["application/pdf"] = "PDF"
 

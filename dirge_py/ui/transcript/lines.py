@@ -15,6 +15,7 @@ from rich.style import Style
 from textual.strip import Strip
 from textual.widget import Widget
 
+from dirge_py.lib.lazy import late_pattern
 from dirge_py.ui.theme.styles import Styles
 
 Span: TypeAlias = tuple[str, Style]
@@ -23,11 +24,11 @@ Line: TypeAlias = list[Span]
 TAB_WIDTH = 4
 LONGEST_LINE = 8192
 """Characters that are shown of one line."""
-_MARGIN = re.compile(r"[ ›∴▌│»·✓✗!+]*")
+_MARGIN = late_pattern(r"[ ›∴▌│»·✓✗!+]*")
 """Blanks and marks in front of a text, which a copy leaves out."""
 
 # East Asian wide characters may break anywhere, so each counts as a word.
-_ATOMS = re.compile(
+_ATOMS = late_pattern(
     r"\n| +|[\u2e80-\ua4cf\uac00-\ud7a3\uf900-\ufaff\uff00-\uff60]"
     r"|[^ \n\u2e80-\ua4cf\uac00-\ud7a3\uf900-\ufaff\uff00-\uff60]+"
 )
@@ -345,7 +346,7 @@ class PaintedLine(Strip):
         self.margin = min(margin, self.size)
 
 
-_WORD_OF_TEXT = re.compile(r"[\w./~@:+%#=\-]+")
+_WORD_OF_TEXT = late_pattern(r"[\w./~@:+%#=\-]+")
 """What a double click selects: a name, path, number or address."""
 
 

@@ -15,6 +15,7 @@ from rich.cells import cell_len
 from rich.style import Style
 from textual.strip import Strip
 
+from dirge_py.lib.lazy import late_pattern
 from dirge_py.lib.text import clean
 from dirge_py.ui.theme.styles import Styles
 from dirge_py.ui.transcript.diff import is_diff_language, paint_fenced
@@ -243,9 +244,9 @@ def _paint_row(
     return lines
 
 
-_SAFE = re.compile(r"https?://[!-~]{1,2000}", re.IGNORECASE)
+_SAFE = late_pattern(r"https?://[!-~]{1,2000}", re.IGNORECASE)
 """Links for the terminal: http(s) and plain ASCII, which can't end the escape sequence."""
-_LIKE_ADDRESS = re.compile(
+_LIKE_ADDRESS = late_pattern(
     r"(?:[a-z][a-z0-9+.-]*://|(?=www\.))(?:[^\s/?#@]*@)?(?P<host>[^\s/?#:@]+)\S*"
     r"|(?P<bare>(?:[\w-]+\.)+(?:com|org|net|io|dev|app|ai|co|edu|gov|info))(?:[:/?#]\S*)?",
     re.IGNORECASE,

@@ -8,6 +8,7 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 from textual.strip import Strip
 
+from dirge_py.lib.lazy import late_pattern
 from dirge_py.lib.text import clean
 from dirge_py.types.events import MessageUpdate
 from dirge_py.types.messages import AssistantMessage, TextBlock, ThinkingBlock
@@ -20,7 +21,7 @@ from dirge_py.ui.transcript.syntax import highlight
 
 _BLOCKS = MarkdownIt("commonmark", {"html": False}).enable("table").disable(["inline", "text_join"])
 
-_FENCE = re.compile(r"^ {0,3}(`{3,}(?=[^`\n]*$)|~{3,})([^\n]*)$", re.MULTILINE)
+_FENCE = late_pattern(r"^ {0,3}(`{3,}(?=[^`\n]*$)|~{3,})([^\n]*)$", re.MULTILINE)
 _LONGEST_OPEN = 120
 """Lines after which an open block is cut, if there is a place where the cut hardly shows."""
 

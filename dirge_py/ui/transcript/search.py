@@ -7,6 +7,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from itertools import takewhile
 
+from dirge_py.lib.lazy import late_pattern
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.ui.transcript.layout import BlockRow, TranscriptLayout
 from dirge_py.ui.transcript.positions import WIDTH, TextPosition, position_at
@@ -14,7 +15,7 @@ from dirge_py.ui.transcript.positions import WIDTH, TextPosition, position_at
 _SLICE_S = 0.02
 """Seconds of searching before other events are handled."""
 
-_WORD = re.compile(r"\w+")
+_WORD = late_pattern(r"\w+")
 
 _MOST_CACHED = 8_000_000
 """Characters of text cached between queries."""

@@ -2,7 +2,6 @@
 
 import json
 import math
-import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from os import SEEK_END
@@ -12,6 +11,7 @@ from typing import Any, Literal
 from rich.style import Style
 from textual.strip import Strip
 
+from dirge_py.lib.lazy import late_pattern
 from dirge_py.lib.text import clean, plural
 from dirge_py.types.tools import LoopToolResult, is_internal
 from dirge_py.ui.theme.styles import Styles
@@ -69,7 +69,7 @@ _LOOKUPS = {
     "list_dir": ("listed", "folder"),
 }
 """Tools that only look: the verb and the noun for several calls of each."""
-_READ_LINES = re.compile(r"lines (\d+)-(\d+) of (\d+)\n")
+_READ_LINES = late_pattern(r"lines (\d+)-(\d+) of (\d+)\n")
 _LINES_LIVE = 6
 _TODO_LINES = 12
 _DIFF_LINES = 60
@@ -80,13 +80,13 @@ _LIVE_OUTPUT = 8_000
 _LINES_FAILED = 10
 """Last lines of a failed command that a collapsed block shows."""
 _TELLING_LINES = 6
-_TELLING = re.compile(
+_TELLING = late_pattern(
     r"E   |FAILED |ERROR |--- FAIL|not ok |error(?:\[\w+\])?:"
     r"|.*\b(?:AssertionError|panicked at)\b|\s*(?:Expected|Received|left|right):"
 )
 """Lines of a failed command that say why: assertions of test runners, errors of compilers."""
-_LEFT_OUT = re.compile(r"\[([\d,]+) lines \([\d,]+ bytes\) are left out\. ")
-_EXIT_CODE = re.compile(r"Exit code: \d+")
+_LEFT_OUT = late_pattern(r"\[([\d,]+) lines \([\d,]+ bytes\) are left out\. ")
+_EXIT_CODE = late_pattern(r"Exit code: \d+")
 _LEAST_NAMES = 12
 """Cells from which a group names its calls."""
 _BODY: str = "  "

@@ -1,10 +1,10 @@
 """Vim's modes: each key changes a text and a cursor. `read_command` parses keys into commands."""
 
 import dataclasses
-import re
 from collections.abc import Mapping
 from typing import Literal, TypeAlias
 
+from dirge_py.lib.lazy import late_pattern
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.ui.prompt.vim import motions
 from dirge_py.ui.prompt.vim.motions import MotionTarget, line_end, line_start
@@ -128,7 +128,7 @@ _SHORT: Mapping[str, tuple[CommandKind, str, str]] = {
 }
 """Kind, motion and operator of the keys that stand for another command."""
 _MOST_TIMES = 9_999
-_NUMBER = re.compile("[1-9][0-9]*")
+_NUMBER = late_pattern("[1-9][0-9]*")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,9 +1,9 @@
 """Vim's motions and text objects, as offsets and ranges of characters in a text."""
 
-import re
 from bisect import bisect_left, bisect_right
 from typing import Literal
 
+from dirge_py.lib.lazy import late_pattern
 from dirge_py.lib.lean_dataclass import dataclass
 
 Reach = Literal["exclusive", "inclusive", "lines"]
@@ -103,11 +103,11 @@ def _by_paragraphs(text: str, at: int, step: int, times: int) -> int:
 FIRST_SIGN = "\U00100000"
 """Characters from here on stand for placeholders, which count as words."""
 _SMALL = rf"[\w{FIRST_SIGN}-\U0010ffff]+|[^\w\s{FIRST_SIGN}-\U0010ffff]+"
-_WORDS = {False: re.compile(_SMALL), True: re.compile(r"\S+")}
+_WORDS = {False: late_pattern(_SMALL), True: late_pattern(r"\S+")}
 """Words, of two kinds: letters and signs; big words have both."""
-_RUNS = {is_big: re.compile(rf"{words.pattern}|\s+") for is_big, words in _WORDS.items()}
+_RUNS = {is_big: late_pattern(rf"{words.pattern}|\s+") for is_big, words in _WORDS.items()}
 """Words, and the blanks between them."""
-_EMPTY_LINE = re.compile(r"(?<=\n)\n")
+_EMPTY_LINE = late_pattern(r"(?<=\n)\n")
 
 
 def _by_words(text: str, at: int, motion: str, times: int, *, is_big: bool) -> int:
