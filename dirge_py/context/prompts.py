@@ -114,9 +114,10 @@ def is_prompt_name(name: str) -> bool:
 
 
 def parse_prompt(file: PromptFile, *, known_tools: Sequence[str] = ()) -> NamedPrompt:
-    """Return the prompt in this file. Raises ConfigError if it or its head can't be read.
+    """Return the prompt in this file.
 
-    A tool outside `known_tools` may come from elsewhere; a name similar to one of them is a typo.
+    Raises ConfigError if it or its head can't be read, or names a tool that is not in `known_tools`
+    (lower case) but similar to one of them.
     """
     text = _text(file)
     marked = _MARKED.match(text)
@@ -139,12 +140,13 @@ def parse_prompt(file: PromptFile, *, known_tools: Sequence[str] = ()) -> NamedP
 class PromptBook:
     """The available prompts, and the one in use. The first file with a name counts.
 
-    `notices` name the others. `on_change` is called with each choice.
+    `notices` name the others. `on_change` is called with each choice. `known_tools` are all that
+    exist, of plugins, too.
     """
 
     def __init__(self, files: Sequence[PromptFile], *, known_tools: Sequence[str] = ()) -> None:
         self._files: dict[str, PromptFile] = {}
-        self._known_tools = known_tools
+        self._known_tools = sorted(name.lower() for name in known_tools)
         self.notices: list[str] = []
         self.current: NamedPrompt | None = None
         self.on_change: list[Callable[[NamedPrompt | None], None]] = []
@@ -166,6 +168,18 @@ class PromptBook:
         allowed = self.current.allow_tools
         others = [] if allowed is None else [t for t in self._known_tools if t not in allowed]
         return dict.fromkeys((*self.current.deny_tools, *others), f"prompt {self.current.name}")
+
+    @property
+    def unknown_tools(self) -> str:
+        """A notice about tools that the prompt in use names and that don't exist; "" if none."""
+        if (prompt := self.current) is None:
+            return ""
+        named = dict.fromkeys((*prompt.deny_tools, *(prompt.allow_tools or ())))
+        names = ", ".join(f"`{name}`" for name in named if name not in self._known_tools)
+        if not names:
+            return ""
+        text = f"The prompt {prompt.name} names tools that don't exist: {names}."
+        return f"{text} There are: {', '.join(self._known_tools)}."
 
     def describe(self, name: str) -> str:
         """Return the description of a prompt for lists, or what is wrong with it."""

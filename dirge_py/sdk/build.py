@@ -345,6 +345,7 @@ class _ProductBuilder(ConversationBuilder):
             self.cwd,
             edits=(self.extensions.edit_prompt,),
             sections=self.extensions.prompt_sections,
+            plugin_tools=[tool.name for tool in self.extensions.tools()],
         )
         self.durable = open_durable(self.sessions, self.recorder, engine)
 
@@ -429,8 +430,8 @@ class _ProductBuilder(ConversationBuilder):
             stored=settings.get("prompt"),
             note=partial(recorder.note_setting, "prompt") if recorder else lambda name: None,
         )
-        self._limit_extensions(self.prompt.prompts.current)
-        self.prompt.prompts.on_change.append(self._limit_extensions)
+        self._apply_prompt(self.prompt.prompts.current)
+        self.prompt.prompts.on_change.append(self._apply_prompt)
         self.todo.load(settings.get("todo"))
         self.limits = session_limits(config, loaded)
         stored = (loaded.choices.model, loaded.choices.thinking)
@@ -444,8 +445,13 @@ class _ProductBuilder(ConversationBuilder):
             recorder.note_model(self.model, thinking=self.thinking)
         return (*restore_mode(config, self.gate, loaded, recorder), *drop_grants(loaded, recorder))
 
-    def _limit_extensions(self, prompt: NamedPrompt | None) -> None:
-        """Let only the plugins act that the prompt in use names, with its memory."""
+    def _apply_prompt(self, prompt: NamedPrompt | None) -> None:
+        """Let only the plugins act that the prompt in use names, with its memory.
+
+        A notice names the tools of the prompt that don't exist.
+        """
+        if unknown := self.prompt.prompts.unknown_tools:
+            self.notify(unknown)
         if (memory := self.extensions.find(Memory)) is not None:
             memory.use_scope(prompt.name if prompt is not None and prompt.memory == "own" else "")
         if (plugins := self.extensions.find(Plugins)) is not None:

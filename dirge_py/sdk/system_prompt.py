@@ -31,18 +31,20 @@ def make_system_prompt(
     *,
     edits: Sequence[PromptEdit] = (),
     sections: Callable[[], Sequence[Section]] | None = None,
+    plugin_tools: Sequence[str] = (),
 ) -> SystemPrompt:
     """The system prompt for work in `cwd`. `edits` come before those of `options`.
 
-    `sections` returns those of extensions; without it there is memory, as the settings say. Raises
-    UsageError: `options` name a prompt that does not exist; ConfigError: its file is invalid.
+    `sections` returns those of extensions; without it there is memory, as the settings say.
+    `plugin_tools` are tools that prompts may name besides the built-in ones. Raises UsageError:
+    `options` name a prompt that does not exist; ConfigError: its file is invalid.
     """
     if sections is None:
         memory = open_memory(config, cwd)
         sections = Memory(memory).prompt_sections if memory else tuple
     return SystemPrompt(
         cwd,
-        prompts=make_prompt_book(config, options),
+        prompts=make_prompt_book(config, options, plugin_tools),
         instructions=Instructions(
             cwd,
             config_dir=config_dir(config.origin.environment),
@@ -59,9 +61,12 @@ def make_system_prompt(
     )
 
 
-def make_prompt_book(config: Config, options: BuildOptions) -> PromptBook:
+def make_prompt_book(
+    config: Config, options: BuildOptions, plugin_tools: Sequence[str] = ()
+) -> PromptBook:
     """The prompts of the person and, if trusted, of the project; that of `options` is selected.
 
+    They may name built-in tools and `plugin_tools`.
     Raises UsageError: the selected one does not exist; ConfigError: its file is invalid.
     """
     project = options.project
@@ -70,7 +75,7 @@ def make_prompt_book(config: Config, options: BuildOptions) -> PromptBook:
     return open_prompts(
         config_dir(config.origin.environment) / "prompts",
         of_project={str(root / path): content for path, content in brought.items()},
-        known_tools=tool_names(),
+        known_tools=[*tool_names(), *plugin_tools],
         chosen=options.prompt,
     )
 

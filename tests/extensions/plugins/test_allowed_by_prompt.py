@@ -94,6 +94,35 @@ async def test_unknown_plugin_in_a_prompt_is_reported_with_the_nearest_name(
     assert text in notices
 
 
+async def test_prompt_may_name_tools_of_plugins_however_similar_to_built_in_ones(
+    loud: ScriptedProject,
+) -> None:
+    config = loud.folder.parent / "config"
+    write(config / "plugins" / "reading.py", LOUD.replace("horn", "Reader"))
+    heads = {"tools": "allow_tools: [Reader, horn]", "typo": "deny_tools: [horm]"}
+    for name, head in {**heads, "gone": "allow_tools: [read, deploy]"}.items():
+        write(config / "prompts" / f"{name}.md", f"---\n{head}\n---\nBe {name}.")
+    recorder = EventRecorder()
+    async with loud.open() as conversation:
+        conversation.subscribe(recorder)
+        conversation.settings.choose_prompt("tools")
+        loud.model.will_call("Reader", key="x").will_say("Done.")
+        await conversation.send("go")
+        assert [tool.name for tool in loud.model.seen[0].tools] == ["horn", "Reader"]
+        assert results(conversation) == ["blew x"]
+
+        with pytest.raises(ConfigError) as raised:
+            conversation.settings.choose_prompt("typo")
+        assert raised.value.hint == "Did you mean `horn`?"
+
+        conversation.settings.choose_prompt("gone")
+        loud.model.will_say("Done.")
+        await conversation.send("go")
+    [notice] = [n.content for n in recorder.of(SystemNotice) if "gone" in n.content]
+    assert "The prompt gone names tools that don't exist: `deploy`. There are: " in notice
+    assert "glob, grep, horn, " in notice
+
+
 def test_project_prompt_cannot_turn_off_user_plugins() -> None:
     files = prompts_in_bytes({"p/x.md": b"---\nplugins: []\n---\nQuiet."})
     with pytest.raises(ConfigError, match="a project's prompt can't choose your `plugins`"):
