@@ -33,7 +33,8 @@ class PermissionEngine:
     system but open no files except git's own, ignore files that a search obeys, and certificates.
     `denies_edits` names what denies editing files, also by commands; "" if nothing does.
     `denied_tools` maps the tools that are switched off to what switched them off (`prompt NAME`);
-    `path_limits` name the only folders that may be read or changed, and hold in every mode;
+    `path_limits` name the only folders that may be read or changed, except to read below
+    `own_output_dirs`, and hold in every mode;
     `history` holds the past decisions for `/why`; `home` is the physical home folder.
     """
 
@@ -246,10 +247,12 @@ class PermissionEngine:
         """Return why a path limit denies the call, or "".
 
         What a command reads isn't known, so a limit of reading denies every command; one of
-        changing denies those that aren't read-only.
+        changing denies those that aren't read-only. Own output may always be read: results refer to
+        it.
         """
         for limit in self.path_limits:
             roots = [self._real(folder) for folder in limit.folders]
+            roots += self._places.outputs if limit.op == "read" else ()
             for fact in request.facts:
                 if isinstance(fact, PathFact):
                     is_beyond = fact.op == limit.op and not is_below_any(fact.place.real, roots)

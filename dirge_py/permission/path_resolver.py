@@ -49,7 +49,7 @@ class PathResolver:
         self.state = both_spellings(state_dirs)
         own = both_spellings(settings)
         self.settings = tuple(dict.fromkeys([*own, *_link_targets(own)]))
-        self._outputs = both_spellings(own_output_dirs)
+        self.outputs = both_spellings(own_output_dirs)
         self._linked_settings = _hard_linked(self.settings)
         self._linked_keys = _hard_linked(self.state, is_deep=False)
 
@@ -63,7 +63,7 @@ class PathResolver:
         roots = self._workspace.roots
         if asked == real == "/dev/null":
             return ResolvedPath(asked=asked, real=real, inside=True)
-        is_output = is_below_any(real, self._outputs)
+        is_output = is_below_any(real, self.outputs)
         elsewhere = why_process_path(located.path, real)
         protected, secret = elsewhere, elsewhere
         if not elsewhere and is_output:

@@ -198,6 +198,35 @@ async def test_fs_reach_limits_reads_searches_and_edits(
     assert "words elsewhere" in free.text
 
 
+async def test_fs_reach_leaves_only_own_full_output_readable(
+    project: ScriptedProject, tmp_path: Path
+) -> None:
+    prompt(tmp_path / "config", "docs", "---\nfs_reach: {read: [docs]}\n---\nDocument.")
+    (project.folder / "numbers").write_text("".join(f"{n}\n" for n in range(1, 3001)))
+    project.model.will_call("bash", command="cat numbers").will_say("Counted.")
+    async with project.open() as conversation:
+        await conversation.send("count")
+        [result] = [m.text for m in conversation.messages if m.role == "toolResult"]
+        output = Path(result.partition("The full output is in ")[2].partition(":")[0])
+        link = output.with_name("link.txt")
+        link.symlink_to(project.folder / "numbers")
+        await run_line("/prompt docs", conversation)
+        project.model.will_call("read", path=str(output), offset=1500, limit=1)
+        project.model.will_call("grep", pattern="^2500$", path=str(output))
+        project.model.will_call("read", path=str(link))
+        project.model.will_call("write", path=str(output), content="")
+        project.model.will_call("read", path=str(project.journal))
+        project.model.will_say("Read.")
+        await conversation.send("look")
+        results = [m for m in conversation.messages if m.role == "toolResult"][1:]
+
+    assert [request.tool_name for request in project.user.asked] == ["write"]
+    assert [m.is_error for m in results] == [False, False, True, True, True]
+    assert "1500" in results[0].text and "2500" in results[1].text
+    assert "1500" not in results[2].text
+    assert output.stat().st_size
+
+
 @pytest.mark.parametrize("flags", [("--yolo",), ("--allow", "execute:**")])
 def test_write_limit_of_prompt_allows_read_only_commands(
     product: Product, flags: tuple[str, ...]
