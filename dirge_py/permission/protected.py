@@ -108,6 +108,7 @@ _SECRET_FILES = word_set(
     " .claude/.credentials.json .codex/auth.json .gemini/oauth_creds.json"
     " .gemini/google_accounts.json .qwen/oauth_creds.json opencode/auth.json .m2/settings.xml"
     " .m2/settings-security.xml .pip/pip.conf .config/pip/pip.conf"
+    " etc/shadow etc/shadow- etc/gshadow etc/gshadow-"
 )
 _SECRET_ENDINGS = (
     ".pem", ".key", ".p12", ".pfx", ".jks", ".keystore", ".kdbx", ".ppk", ".tfstate",
@@ -115,7 +116,7 @@ _SECRET_ENDINGS = (
 )  # fmt: skip
 SECRET_NAMES = tuple(
     sorted(
-        {".env", ".env.local", ".env.production", ".envrc", *_SECRET_FILES}
+        {".env", ".env.local", ".env.production", ".envrc", "ssh_host_rsa_key", *_SECRET_FILES}
         | {f"{folder}/credentials" for folder in _SECRET.split()}
         | {f"server{ending}" for ending in _SECRET_ENDINGS}
     )
@@ -159,7 +160,7 @@ def why_secret(path: str, roots: tuple[str, ...]) -> str:
     if last.startswith(".env"):
         return f"{shown} may contain secrets"
     is_named = any(tuple(names[-len(tail) :]) == tail for tail, _ in _SECRET_LAST.get(last, ()))
-    if (is_named or last.endswith(_SECRET_ENDINGS)) and not _PUBLISHED.intersection(names[:-1]):
+    if (is_named or _has_name_of_key(last)) and not _PUBLISHED.intersection(names[:-1]):
         return f"{shown} may contain keys or credentials"
     return ""
 
@@ -180,8 +181,13 @@ def may_be_secret(name: str) -> bool:
         spelled.startswith(".env")
         or spelled in _SECRET_LAST
         or spelled in _SECRET_FOLDER_ENDS
-        or spelled.endswith(_SECRET_ENDINGS)
+        or _has_name_of_key(spelled)
     )
+
+
+def _has_name_of_key(name: str) -> bool:
+    is_host_key = name.startswith("ssh_host_") and name.endswith("_key")
+    return is_host_key or name.endswith(_SECRET_ENDINGS)
 
 
 @lru_cache(maxsize=65536)

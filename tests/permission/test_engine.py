@@ -51,6 +51,7 @@ SECRET = [
     ".config/op/config", ".config/gcloud/x.db", ".terraform.d/credentials.tfrc.json",
     "terraform.tfstate", "terraform.tfstate.backup", ".vault-token", ".databrickscfg",
     ".config/rclone/rclone.conf", ".bash_history", ".local/share/keyrings/login.keyring",
+    "/etc/shadow", "/etc/gshadow", "/etc/ssh/ssh_host_rsa_key",
 ]  # fmt: skip
 ORDINARY = [
     "src/a.py", ".github/README.md", ".gitignore", ".vscode/x.md", "environment.py", "gitx",

@@ -122,6 +122,11 @@ def test_path_pattern_of_deny_rule_matches_as_listed(
         ("/etc/hosts", "/etc/hosts", True),
         ("**", "/etc/hosts", False),
         ("~/**", "HOME/.ssh/id_rsa", False),
+        ("/etc/**", "/etc/shadow", False),
+        ("/etc/**", "/etc/gshadow-", False),
+        ("/etc/ssh/*", "/etc/ssh/ssh_host_ed25519_key", False),
+        ("/etc/**", "/etc/ssh/ssh_host_ed25519_key.pub", True),
+        ("/etc/**", "/etc/ssh/sshd_config", True),
     ],
 )
 def test_allow_rule_covers_outside_paths_but_no_secrets(
@@ -132,6 +137,16 @@ def test_allow_rule_covers_outside_paths_but_no_secrets(
     decision = gate.decide([project.claim("read", path.replace("HOME", str(project.home)))])
 
     assert (decision.effect == "allow") is allowed
+
+
+@pytest.mark.parametrize(
+    "command", ["cat /etc/shadow", "grep root /etc/gsh*w", "cat /etc/ssh/ssh_host_rsa_key"]
+)
+@pytest.mark.parametrize("rule", ["read:/etc/**", "execute:cat *", "execute:**"])
+def test_allow_rule_covers_no_command_that_reads_keys_of_the_system(
+    project: Project, command: str, rule: str
+) -> None:
+    assert project.run(command, allow(rule)).effect == "ask"
 
 
 def test_deny_rule_applies_to_symlink_and_its_target(own_project: Project) -> None:
