@@ -13,6 +13,7 @@ import re
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from itertools import dropwhile
 from typing import Literal
 
 from dirge_py.lib.lazy import late_pattern
@@ -64,6 +65,16 @@ def line_of_words(words: Sequence[str]) -> str:
         case ["bash" | "/bin/bash", "-lc" | "-c", script] | [script]:
             return script
     return shlex.join(words)
+
+
+def without_leading_comments(command: str) -> str:
+    """Return the command from its first line that runs something; unchanged if there is none."""
+    begun = dropwhile(_is_comment, command.split("\n"))
+    return "\n".join(begun) or command
+
+
+def _is_comment(line: str) -> bool:
+    return not line.strip() or line.lstrip().startswith("#")
 
 
 def word_set(names: str) -> frozenset[str]:

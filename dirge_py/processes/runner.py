@@ -14,6 +14,7 @@ from functools import partial
 from typing import Any, Literal, Required, TypedDict, TypeVar, Unpack
 
 from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.lib.shell_lexer import without_leading_comments
 from dirge_py.lib.text import truncate
 from dirge_py.processes.environment import EnvironmentPolicy
 from dirge_py.processes.output import BoundedOutput, OutputCapture, OutputStore, split_whole
@@ -472,7 +473,8 @@ class Shells:
 
 
 def _listed(commands: Sequence[Shell | ShellState]) -> str:
-    lines = [(each.id, each.command.strip().partition("\n")[0]) for each in commands]
+    begun = [(each.id, without_leading_comments(each.command.strip())) for each in commands]
+    lines = [(shell_id, command.partition("\n")[0]) for shell_id, command in begun]
     return ", ".join(f"{shell_id} (`{truncate(line, 60)}`)" for shell_id, line in lines)
 
 

@@ -17,6 +17,7 @@ from typing import Any
 
 from dirge_py.files.atomic import atomic_write
 from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.lib.shell_lexer import without_leading_comments
 from dirge_py.lib.text import truncate
 from dirge_py.processes.process_tree import abandoned_processes, kill_abandoned
 from dirge_py.session.codec import Json, decode_usage, usage_counts
@@ -218,7 +219,8 @@ def title_of_call(call: ToolCallBlock) -> str:
     """The call on one line of at most 80 characters, as `bash: make test`."""
     texts = _texts(call.arguments)
     # The command with its working folder, else the first text that isn't empty.
-    text = texts.get("command") or next(iter(texts.values()), "")
+    command = without_leading_comments(texts.get("command", ""))
+    text = command or next(iter(texts.values()), "")
     is_elsewhere = "command" in texts and "workdir" in texts
     return _title(call.name, f"({texts['workdir']}) {text}" if is_elsewhere else text)
 

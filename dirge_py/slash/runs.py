@@ -7,6 +7,7 @@ from dataclasses import replace
 from dirge_py.context.prompt_text import prompt_text
 from dirge_py.conversation.conversation import Conversation
 from dirge_py.conversation.deps import ForkOptions
+from dirge_py.lib.shell_lexer import without_leading_comments
 from dirge_py.lib.text import truncate, visible
 from dirge_py.processes.runner import ShellState
 from dirge_py.sdk.outcome_text import why_not_done
@@ -201,7 +202,7 @@ def _task_line(state: ShellState) -> str:
     how = f"exit {state.exit_code}" if state.signal is None else f"signal {state.signal}"
     ended = {"timed_out": "time limit", "killed": "stopped", "running": "running"}
     how = ended.get(state.status, how)
-    first, *more = state.command.strip().split("\n")
+    first, *more = without_leading_comments(state.command.strip()).split("\n")
     command = truncate(visible(first) + "…" * bool(more), _SHOWN_CHARS)
     asks = f"  asks: {visible(state.question)}" if state.question else ""
     minutes, seconds = divmod(round(state.duration_s), 60)

@@ -19,7 +19,7 @@ from dirge_py.types.events import LoopEvent, PhaseName
 from dirge_py.types.messages import AssistantMessage, Message, ToolResultMessage, Usage
 from dirge_py.types.outcomes import Cancelled, Done
 from dirge_py.ui.theme.styles import Styles
-from dirge_py.ui.transcript.blocks import main_argument, todo_items
+from dirge_py.ui.transcript.blocks import title_argument, todo_items
 from dirge_py.ui.transcript.lines import Line, LinesWidget, clip
 
 if TYPE_CHECKING:
@@ -150,7 +150,7 @@ class RunActivity:
         self.mood = mood
 
     def _add_call(self, name: str, args: Any) -> None:
-        shown = main_argument(args)
+        shown = title_argument(args)
         if name in _OF_FILES + _CHANGING:
             shown = shown.rstrip("/").rpartition("/")[2]
         self.recent.append((name, shown))

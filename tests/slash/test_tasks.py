@@ -38,7 +38,7 @@ async def run_line(line: str, shells: Shells | None) -> str:
 
 
 async def test_tasks_lists_every_command_with_its_state(shells):
-    shells.start("sleep 100", cwd="/")
+    shells.start("# wait\nsleep 100", cwd="/")
     await shells.start("printf abc; exit 3 # \x1b[31mred\nmore", cwd="/").ended()
     await shells.start("sleep 100", cwd="/", timeout_s=0.01).ended()
 

@@ -62,6 +62,31 @@ def test_header_names_what_the_call_is_about(args: dict[str, Any], expected: str
     assert main_argument(args) == expected
 
 
+@pytest.mark.parametrize(
+    ("command", "title"),
+    [
+        ("# build it\n\n  # all\nmake", "make"),
+        ("# build it\nmake\nls", "make…"),
+        ("make # now", "make # now"),
+        ("#!/bin/sh\n# nothing", "#!/bin/sh…"),
+    ],
+)
+def test_title_of_command_is_its_first_line_that_runs_something(command: str, title: str):
+    block = ToolBlock("c", "bash", {"command": command})
+
+    closed, opened = (
+        ["".join(s.text for s in strip).strip() for strip in block.paint(60, STYLES, expanded=how)]
+        for how in (False, True)
+    )
+    assert closed == [f"● bash {title}"]
+    assert (
+        "\n".join(line.removeprefix("● bash ") for line in opened if line).split()
+        == command.split()
+    )
+    assert block.text == f"bash {command}"
+    assert block.subject == title.rstrip("…")
+
+
 def test_calls_that_wait_for_others_of_their_answer_show_their_arguments():
     drawn = RenderedEvents()
     for call in ("a", "b"):

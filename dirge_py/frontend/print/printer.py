@@ -21,6 +21,7 @@ from dirge_py.frontend.print.result import (
 )
 from dirge_py.frontend.print.streams import Stdout, on_signals, print_notice
 from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.lib.shell_lexer import without_leading_comments
 from dirge_py.lib.text import clean, clean_json
 from dirge_py.session.recovery import load_continuation
 from dirge_py.session.store import Store
@@ -220,7 +221,7 @@ class Printer:
                 wait = f" in {event.delay_ms / 1000:.0f} s" if event.delay_ms else ""
                 print_notice(f"retrying{wait} (attempt {event.attempt}): {event.error}")
             case EvidenceTaken():
-                first, _, rest = event.command.strip().partition("\n")
+                first, _, rest = without_leading_comments(event.command.strip()).partition("\n")
                 command = f"{first[:100]} …" if rest or len(first) > 100 else first
                 exit_code = "" if event.exit_code is None else f", exit {event.exit_code}"
                 print_notice(f"{event.id}: {command}: {event.outcome}{exit_code}.")

@@ -8,6 +8,7 @@ from textual.geometry import Region, Size
 from textual.reactive import reactive
 
 from dirge_py.frontend.controller import ChatController, QueuedPrompt
+from dirge_py.lib.shell_lexer import without_leading_comments
 from dirge_py.lib.text import clean, plural
 from dirge_py.types.extensions import PluginReport
 from dirge_py.ui.keymap import Keymap, Scope
@@ -282,8 +283,8 @@ def _shell(shell: "ShellState", width: int, styles: Styles) -> Line:
     ended = shell.status if shell.exit_code is None else f"exit {shell.exit_code}"
     head = f"{clean(shell.id)} {'' if is_running else ended + ' '}"
     style = styles.accent if is_running else styles.dim
-    space = max(1, width - cell_len(head))
-    return [(clip(head, width), style), (clip(clean(shell.command), space), styles.text)]
+    space, command = max(1, width - cell_len(head)), without_leading_comments(shell.command)
+    return [(clip(head, width), style), (clip(clean(command), space), styles.text)]
 
 
 class InputRule(LinesWidget):

@@ -11,7 +11,7 @@ from rich.style import Style
 from textual.strip import Strip
 
 from dirge_py.lib.lazy import late_pattern
-from dirge_py.lib.shell_lexer import line_of_words
+from dirge_py.lib.shell_lexer import line_of_words, without_leading_comments
 from dirge_py.lib.text import clean, format_cost, plural
 from dirge_py.slash.base import Tone
 from dirge_py.types.messages import Usage
@@ -108,6 +108,13 @@ def main_argument(args: Any) -> str:
                 return line_of_words([str(word) for word in words])
     texts = [value for value in args.values() if isinstance(value, str)]
     return texts[0] if texts else ""
+
+
+def title_argument(args: Any) -> str:
+    """Return `main_argument` for a title: a command without the comments before it."""
+    main = main_argument(args)
+    is_command = isinstance(args, Mapping) and args.get("command") == main
+    return without_leading_comments(main) if is_command else main
 
 
 def _patched_files(args: Mapping[str, Any]) -> Sequence[str]:

@@ -11,7 +11,7 @@ from dirge_py.lib.text import clean, plural
 from dirge_py.types import events
 from dirge_py.types.events import EvidenceTaken, LoopEvent, PhaseName, PlanPhase
 from dirge_py.ui.theme.styles import Styles
-from dirge_py.ui.transcript.blocks import TranscriptBlock, duration_text, main_argument, spent_text
+from dirge_py.ui.transcript.blocks import TranscriptBlock, duration_text, spent_text, title_argument
 from dirge_py.ui.transcript.lines import Span, behind, clip, strip, wrap
 from dirge_py.ui.transcript.prose import ProseBlock
 
@@ -62,7 +62,7 @@ class PhaseBlock(TranscriptBlock):
         match event:
             case events.ToolExecutionStart(tool_name=name, args=args):
                 self._calls += 1
-                last = f"{name} {main_argument(args)}".partition("\n")[0]
+                last = f"{name} {title_argument(args)}".partition("\n")[0]
             case events.MessageUpdate(phase="thinking_delta"):
                 last = "thinking"
             case events.MessageUpdate(phase="text_delta"):

@@ -23,6 +23,7 @@ from dirge_py.ui.transcript.blocks import (
     TranscriptBlock,
     main_argument,
     paint_hidden,
+    title_argument,
     todo_items,
 )
 from dirge_py.ui.transcript.diff import DiffLayout, DiffRow
@@ -139,7 +140,7 @@ class ToolBlock(TranscriptBlock):
     @property
     def subject(self) -> str:
         """What tells it from other calls of the same tool, on one line."""
-        return clean(main_argument(self._args)).partition("\n")[0]
+        return clean(title_argument(self._args)).partition("\n")[0]
 
     @property
     def is_quiet(self) -> bool:
@@ -314,7 +315,8 @@ class ToolBlock(TranscriptBlock):
         mark, style, _ = _LOOKS[self.state]
         state = (f"{mark} ", getattr(styles, style))
         head: list[Span] = [state, (self._name, styles.tool), (" ", styles.text)]
-        subject = self._answers[0][0] if len(self._answers) == 1 else main_argument(self._args)
+        argument = main_argument(self._args) if expanded else title_argument(self._args)
+        subject = self._answers[0][0] if len(self._answers) == 1 else argument
         subject, tail = clean(subject), self._tail_words()
         ending = (f"  {tail}" if tail else "", styles.dim)
         if expanded:
