@@ -5,9 +5,11 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dirge_py.ui.prompt import completion
 from dirge_py.ui.prompt.file_index import (
     MOST_WATCHED,
     FileMatcher,
@@ -160,3 +162,25 @@ async def test_keys_are_handled_while_large_list_is_searched(project: ScriptedPr
         await driver.pilot.press("enter")
 
         assert driver.app.composer.text.startswith("@dir") and "file999" in driver.app.composer.text
+
+
+async def test_each_change_of_the_query_is_matched_once(
+    project: ScriptedProject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made(project.folder, "alpha.py", "alps.py")
+    queries: list[str] = []
+
+    class CountingMatcher(FileMatcher):
+        def __init__(self, query: str, *args: object, **more: object) -> None:
+            queries.append(query)
+            super().__init__(query, *args, **more)  # type: ignore[arg-type]
+
+    async with running_app(project) as driver:
+        await driver.type("@")
+        await driver.until(lambda: driver.app.proposer._index.is_watching)
+        assert labels(driver) == ["alps.py", "alpha.py"]
+        monkeypatch.setattr(completion, "FileMatcher", CountingMatcher)
+        await driver.type("alp")
+        await driver.pilot.press("left", "right", "backspace")
+        await driver.until(lambda: driver.app.composer.text == "@al" and len(labels(driver)) == 2)
+    assert queries == ["a", "al", "alp", "al", "alp", "al"]

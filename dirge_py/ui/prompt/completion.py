@@ -101,9 +101,19 @@ class Completer:
         self._matching: FileMatcher | None = None
         self._slices: asyncio.Task[None] | None = None
         self._put: tuple[str, int] | None = None
+        self._seen = (False, "")
 
     def update(self) -> None:
-        """Update the proposals for the text before the cursor."""
+        """Update the proposals for the text before the cursor, unless it is the same as before.
+
+        A typed character changes the text and moves the cursor, and both call this.
+        """
+        seen = (self._composer.may_propose, self._composer.before_cursor)
+        if seen != self._seen:
+            self._seen = seen
+            self._propose()
+
+    def _propose(self) -> None:
         if not self._composer.may_propose:
             self.close()
             return
@@ -244,4 +254,4 @@ class Completer:
 
     def _on_files_changed(self) -> None:
         if self._put is None and file_query(self._composer.before_cursor) is not None:
-            self.update()
+            self._propose()
