@@ -34,9 +34,12 @@ from dirge_py.session.segments import (
 )
 from dirge_py.types.errors import SessionBusy, SessionError
 
+_COPY_OR_CLOSE = "Use `--fork-session` to continue in a copy, or close the other one first."
+END_OTHER = "End the other dirge, then try again."
 
-def lock_session(first: Path) -> FileLock:
-    """Take the writer's lock without waiting. Raises SessionBusy, or SessionError."""
+
+def lock_session(first: Path, *, hint: str = END_OTHER) -> FileLock:
+    """Take the writer's lock without waiting. Raises SessionBusy with `hint`, or SessionError."""
     path = first.with_suffix(".lock")
     try:
         return FileLock.acquire(path)
@@ -44,7 +47,7 @@ def lock_session(first: Path) -> FileLock:
         raise SessionBusy(
             f"Session {path.stem} is in use by {held}.",
             session_id=path.stem,
-            hint="Use `--fork-session` to continue in a copy, or close the other one first.",
+            hint=hint,
         ) from held
     except OSError as error:
         if error.filename is not None:
@@ -156,7 +159,7 @@ class Journal:
         """
         self.path = path
         self.notices: list[str] = []
-        self._lock = lock_session(path)
+        self._lock = lock_session(path, hint=_COPY_OR_CLOSE)
         self._header = header or {}
         self._clock = clock
         self._limits = limits

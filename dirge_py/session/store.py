@@ -22,7 +22,7 @@ from dirge_py.session.ids import check_session_id, ids_fitting, new_session_id, 
 from dirge_py.session.index.sources import DAMAGED as DAMAGED
 from dirge_py.session.index.sources import SessionSummary as SessionSummary
 from dirge_py.session.index.sources import list_sessions, sessions_in
-from dirge_py.session.journal import Clock, Journal, lock_session
+from dirge_py.session.journal import END_OTHER, Clock, Journal, lock_session
 from dirge_py.session.record import NO_RECORD, Record
 from dirge_py.session.recovery import Continuation, continuation_of, save_continuation
 from dirge_py.session.segments import (
@@ -147,7 +147,11 @@ class Store:
 
     def rename(self, name: str, title: str) -> None:
         """Store a new title of a session. Raises as `open`."""
-        journal = self.open(name)
+        try:
+            journal = self.open(name)
+        except SessionBusy as error:
+            error.hint = END_OTHER
+            raise
         try:
             journal.append("title", {"title": title}, sync=True)
         finally:

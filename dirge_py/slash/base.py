@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 from dirge_py.lib.lean_dataclass import dataclass
@@ -32,6 +33,7 @@ class Choice:
 
 
 PickerAction = Literal["rename", "delete", "all_projects"]
+NO_ACTIONS: Mapping[PickerAction, str] = MappingProxyType({})
 """An action of a list to pick from; the keymap has its key."""
 
 
@@ -68,9 +70,12 @@ class FrontEnd(Protocol):
         choices: Sequence[Choice],
         *,
         current: str = "",
-        actions: Sequence[PickerAction] = (),
+        actions: Mapping[PickerAction, str] = NO_ACTIONS,
     ) -> tuple[PickerAction | None, str] | None:
-        """Let the user pick a choice, or an action on it; return both. None if they cancel."""
+        """Let the user pick a choice, or an action on it; return both. None if they cancel.
+
+        `actions` maps each to the words of its key.
+        """
         chosen = await self.pick(title, choices, current=current)
         return None if chosen is None else (None, chosen)
 

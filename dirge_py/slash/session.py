@@ -135,7 +135,11 @@ async def _pick_session(
             "Sessions of all projects" if everywhere else "Sessions of this project",
             _choices(shown, everywhere=everywhere),
             current=current,
-            actions=("rename", "delete", "all_projects"),
+            actions={
+                "rename": "rename",
+                "delete": "delete",
+                "all_projects": "this project" if everywhere else "all projects",
+            },
         )
         if picked is None:
             return

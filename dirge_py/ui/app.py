@@ -19,7 +19,7 @@ from textual.worker import Worker
 from dirge_py.frontend.controller import ChatController
 from dirge_py.frontend.replay import plan_events
 from dirge_py.frontend.setup_wizard import looks_like_key
-from dirge_py.slash.base import Choice, PickerAction, Tone
+from dirge_py.slash.base import NO_ACTIONS, Choice, PickerAction, Tone
 from dirge_py.slash.registry import Registry
 from dirge_py.types.errors import DirgeError
 from dirge_py.types.events import HistoryMoved, LoopEvent
@@ -564,7 +564,7 @@ class TuiFrontEnd:
         choices: Sequence[Choice],
         *,
         current: str = "",
-        actions: Sequence[PickerAction] = (),
+        actions: Mapping[PickerAction, str] = NO_ACTIONS,
     ) -> tuple[PickerAction | None, str] | None:
         return await self.app.dialogs.pick_or_act(title, choices, current, actions)
 

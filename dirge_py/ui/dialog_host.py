@@ -1,7 +1,7 @@
 """Shows dialogs above the input one after the other, and moves the focus to them and back."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from textual import events
@@ -206,7 +206,7 @@ class DialogHost:
         title: str,
         choices: Sequence[Choice],
         current: str,
-        actions: Sequence[PickerAction],
+        actions: Mapping[PickerAction, str],
     ) -> tuple[PickerAction | None, str] | None:
         """Return the action and the choice it is for; the action is None for Enter."""
         try:

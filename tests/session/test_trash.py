@@ -103,14 +103,18 @@ def test_emptying_trash_removes_only_deleted_sessions(store, trash, tmp_path, cl
     ]
 
 
-def test_session_in_use_is_not_deleted(store, trash, kept):
+def test_session_in_use_is_neither_deleted_nor_renamed(store, trash, kept):
     journal = store.open("20261120-aaa111")
 
-    with pytest.raises(SessionBusy, match="in use by process"):
+    with pytest.raises(SessionBusy, match="in use by process") as deleted:
         trash.add(store, "20261120-aaa111")
+    with pytest.raises(SessionBusy, match="in use by process") as renamed:
+        store.rename("20261120-aaa111", "other")
 
     journal.close()
     assert everything(store.folder) == kept
+    hints = {error.value.hint for error in (deleted, renamed)}
+    assert hints == {"End the other dirge, then try again."}
 
 
 @pytest.mark.parametrize("name", ["../../x", ".hidden", "", "..", "a/b"])

@@ -1,7 +1,7 @@
 """`/sessions`: the list and the picker, for one project and for all."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import chdir
 from pathlib import Path
 
@@ -9,7 +9,7 @@ import pytest
 
 from dirge_py.conversation.conversation import Conversation
 from dirge_py.session.store import Store
-from dirge_py.slash.base import Choice, PickerAction, Unsupported
+from dirge_py.slash.base import NO_ACTIONS, Choice, PickerAction, Unsupported
 from dirge_py.types.errors import DirgeError, SessionElsewhere
 from tests.support.project import NO_SNAPSHOTS, ScriptedProject
 from tests.support.typed_commands import ScriptedFrontEnd, run_command, run_command_in
@@ -32,7 +32,7 @@ class ActingFront(ScriptedFrontEnd):
         choices: Sequence[Choice],
         *,
         current: str = "",
-        actions: Sequence[PickerAction] = (),
+        actions: Mapping[PickerAction, str] = NO_ACTIONS,
     ) -> tuple[PickerAction | None, str] | None:
         self.titles.append(title)
         self.rows = [f"{choice.label} {choice.detail}" for choice in choices]

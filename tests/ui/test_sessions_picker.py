@@ -33,6 +33,8 @@ async def test_key_line_names_keys_of_the_list_of_sessions(project: ScriptedProj
         await open_picker(driver)
         assert "Ctrl+R: rename · Ctrl+D: delete · Ctrl+A: all projects" in driver.screen
         assert "type: filter" in driver.screen
+        await driver.pilot.press("ctrl+a")
+        await driver.until(lambda: "Ctrl+D: delete · Ctrl+A: this project" in driver.screen)
         await driver.pilot.press("escape")
         await driver.send("/model")
         await driver.until(lambda: driver.app.picker.has_focus)
@@ -83,7 +85,9 @@ async def test_session_of_another_folder_opens_there(
     async with running_app(project) as driver:
         await open_picker(driver)
         await driver.pilot.press("ctrl+a")
-        await driver.until(lambda: "all projects" in driver.screen and "~/other" in driver.screen)
+        await driver.until(lambda: "~/other" in driver.screen)
+        assert "Sessions of all projects" in driver.screen
+        assert "Ctrl+A: this" in driver.screen
         await driver.type("parser")
         await driver.pilot.press("enter")
         await driver.until(lambda: driver.panel and driver.panel.has_focus and driver.panel.is_open)

@@ -17,7 +17,7 @@ from textual.widgets import Input
 from dirge_py.lib.fuzzy import fuzzy_score
 from dirge_py.lib.lazy import late_pattern
 from dirge_py.lib.text import clean
-from dirge_py.slash.base import Choice, PickerAction
+from dirge_py.slash.base import NO_ACTIONS, Choice, PickerAction
 from dirge_py.ui.keymap import Keymap
 from dirge_py.ui.panels.dialog import FASTEST, KeyHint, ScrollingLines, fit_hints, hint_line
 from dirge_py.ui.theme.styles import Styles
@@ -36,11 +36,6 @@ _SMALL_SCREEN = 8
 _COLUMN = late_pattern(r"\S+(?: \S+)*(?: {2,}|$)")
 _LEAST_COLUMN = 12
 """Cells that the start of a column needs."""
-_ACTION_WORDS: Mapping[PickerAction, str] = {
-    "rename": "rename",
-    "delete": "delete",
-    "all_projects": "all projects",
-}
 
 
 class ChoiceList(LinesWidget):
@@ -185,7 +180,7 @@ class Picker(ChoiceList, can_focus=True):
         self._question = self._typed = ""
         self._answer: asyncio.Future[str | None] | None = None
         self._on_move: Callable[[str], object] | None = None
-        self._actions: Sequence[PickerAction] = ()
+        self._actions = NO_ACTIONS
         self.action: PickerAction | None = None
         """The action that the last answer was given with; None for Enter."""
 
@@ -195,9 +190,12 @@ class Picker(ChoiceList, can_focus=True):
         choices: Sequence[Choice],
         current: str,
         on_move: Callable[[str], object] | None = None,
-        actions: Sequence[PickerAction] = (),
+        actions: Mapping[PickerAction, str] = NO_ACTIONS,
     ) -> str | None:
-        """Return the id of the choice, or None; `on_move` previews each choice at the cursor."""
+        """Return the id of the choice, or None; `on_move` previews each choice at the cursor.
+
+        `actions` maps each further key to its words.
+        """
         self._dismiss(None)
         self._all, self._question, self._typed = choices, title, ""
         self._actions, self.action = actions, None
@@ -218,8 +216,8 @@ class Picker(ChoiceList, can_focus=True):
         choose, cancel = name("list", "choose"), name("list", "close")
         keys = [(choose, "choose", "choose"), (cancel, "cancel", "cancel")]
         keys += [
-            (name("picker", each), _ACTION_WORDS[each], each.partition("_")[0])
-            for each in self._actions
+            (name("picker", action), words, words.partition(" ")[0])
+            for action, words in self._actions.items()
         ]
         keys += [("↑↓", "move", "move"), ("type", "filter", "filter")]
         return [(f"{key}: {long}", f"{key}: {short}") for key, long, short in keys]
