@@ -33,6 +33,8 @@ _WITHOUT_TRUST = INSTRUCTION_FILE_NAMES[:2]
 """The names that are sent even if the user declined to trust the project."""
 _RULES = ".claude/rules"
 _MAX_RULES = 100
+_MAX_RULE_ENTRIES = 2_000
+"""How many files and folders of the rules are looked at: they may be a link to any folder."""
 _RULE_HEAD_BYTES = 8 * 1024
 _OWN_CLAUDE = ".claude/CLAUDE.md"
 MAX_TOTAL_BYTES = 128 * 1024
@@ -103,16 +105,18 @@ def find_project_files(
     """
     folders = folders_down_to(cwd)
     names = _WITHOUT_TRUST if is_declined else INSTRUCTION_FILE_NAMES
+    reader = _FileReader(ProjectFiles(), max_bytes, withholds)
     candidates = list(_candidates(folders, folders[0], names))
     if not is_declined:
-        candidates += [rule for rule, patterns in _rules_of(folders[0]) if not patterns]
+        rules = _rules_of(folders[0], reader.note)
+        candidates += [rule for rule, patterns in rules if not patterns]
     own = [config_dir / INSTRUCTION_FILE_NAMES[0]] if config_dir is not None else []
     own += [home / _OWN_CLAUDE] if home is not None else []
     for path in reversed(own):
         root = os.path.realpath(path.parent)
         shown = clean(str(path))
         candidates.insert(0, _Candidate(path=str(path), shown=shown, root=root, is_own=True))
-    return _FileReader(ProjectFiles(), max_bytes, withholds).read_all(candidates)
+    return reader.read_all(candidates)
 
 
 def folders_down_to(cwd: Path) -> list[Path]:
@@ -164,9 +168,19 @@ class _Candidate:
         return self.is_own and not self.depth
 
 
-def _rules_of(root: Path) -> Iterator[tuple[_Candidate, Sequence[str]]]:
-    """Yield the rule files of the repository, each with the patterns of the paths it is about."""
-    files = sorted(islice((root / _RULES).rglob("*.md"), _MAX_RULES))
+def _rules_of(
+    root: Path, note: Callable[[str], None] = lambda notice: None
+) -> Iterator[tuple[_Candidate, Sequence[str]]]:
+    """Yield the rule files of the repository, each with the patterns of the paths it is about.
+
+    `note` gets a notice if there are more than are read.
+    """
+    files, are_all = _rule_files(root / _RULES)
+    if not are_all:
+        note(
+            f"{_RULES} is too large: dirge looks at {_MAX_RULE_ENTRIES:,} of its files and folders "
+            f"and uses at most {_MAX_RULES} rules."
+        )
     for path in files:
         try:
             head = read_regular(path, _RULE_HEAD_BYTES, follow=False)
@@ -175,6 +189,22 @@ def _rules_of(root: Path) -> Iterator[tuple[_Candidate, Sequence[str]]]:
         shown = clean(str(path.relative_to(root)))
         candidate = _Candidate(path=str(path), shown=shown, root=str(root), is_rule=True)
         yield candidate, rule_paths(head.decode("utf-8-sig", "replace"))
+
+
+def _rule_files(folder: Path) -> tuple[Sequence[Path], bool]:
+    """Return the rule files below a folder, and whether these are all; if not, the nearest."""
+    files: list[Path] = []
+    waiting, left = deque([str(folder)]), _MAX_RULE_ENTRIES
+    while waiting and left:
+        try:
+            with os.scandir(waiting.popleft()) as entries:
+                listed = sorted(islice(entries, left), key=lambda entry: entry.name)
+        except OSError:
+            continue
+        left -= len(listed)
+        waiting += [entry.path for entry in listed if entry.is_dir(follow_symlinks=False)]
+        files += [Path(entry.path) for entry in listed if entry.name.endswith(".md")]
+    return sorted(files[:_MAX_RULES]), bool(left) and len(files) <= _MAX_RULES
 
 
 _HEAD = late_pattern(r"---[ \t]*\r?\n(?P<head>.*?)^---[ \t]*(?:\r?\n|\Z)", re.DOTALL | re.MULTILINE)
@@ -234,6 +264,9 @@ class _FileReader:
         self._withholds = withholds
         self._notices: list[str] = []
         self._imports_left = _MAX_IMPORTS
+
+    def note(self, notice: str) -> None:
+        self._notices.append(notice)
 
     def read_all(self, candidates: Iterable[_Candidate]) -> ProjectFiles:
         """Read the candidates and their imports, level by level."""

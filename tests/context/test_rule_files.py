@@ -53,6 +53,31 @@ def test_declined_project_sends_only_agents_and_claude_files(repository: Path):
     assert touched.files == ()
 
 
+def test_rules_linked_to_huge_folder_are_read_up_to_a_limit_with_notice(repository: Path):
+    huge = repository / "huge"
+    for name in ("many/0", "more"):
+        (huge / name).mkdir(parents=True)
+    (huge / "near.md").write_text("Near.")
+    for number in range(2_000):
+        (huge / "many" / f"{number}.txt").touch()
+    (huge / "more" / "far.md").write_text("Far.")
+    (repository / ".claude" / "rules").rename(repository / "before")
+    (repository / ".claude" / "rules").symlink_to(huge)
+
+    found = open_instructions(repository).files
+
+    assert found.paths == (".claude/rules/near.md",)
+    [notice] = found.notices
+    assert notice.startswith(".claude/rules is too large: dirge looks at 2,000 of its files")
+    (repository / ".claude" / "rules").unlink()
+    (repository / "before").rename(repository / ".claude" / "rules")
+    for number in range(101):
+        (repository / ".claude" / "rules" / f"{number:03}.md").write_text(f"Rule {number}.")
+    found = open_instructions(repository).files
+    assert (len(found.files), found.paths[-1]) == (100, ".claude/rules/099.md")
+    assert "at most 100 rules" in found.notices[0]
+
+
 def test_own_claude_file_comes_after_own_agents_file(repository: Path, tmp_path: Path):
     (tmp_path / ".claude").mkdir()
     (tmp_path / ".claude" / "CLAUDE.md").write_text("mine")
