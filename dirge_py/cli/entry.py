@@ -32,7 +32,7 @@ def main() -> None:
             exit_code = exit_code or 1
             try:
                 if stream is sys.stdout:
-                    sys.stderr.write(f"dirge: can't write the output: {error.strerror}.\n")
+                    sys.stderr.write(f"dirge: cannot write the output: {error.strerror}.\n")
             except (OSError, ValueError):
                 continue  # Then the exit code alone must tell.
     # Skip the interpreter's clean-up, which takes noticeably long.

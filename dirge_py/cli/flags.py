@@ -36,7 +36,7 @@ def check_flags(flags: Namespace) -> None:
                     f"{flag} only works with -p.", hint="Add -p, or leave the flag out."
                 )
     if flags.json_schema is not None and flags.plan:
-        text = "--json-schema and --plan can't be combined: a plan ends with a review."
+        text = "--json-schema and --plan cannot be combined: a plan ends with a review."
         hint = "Ask about the result in another run: dirge -c -p --json-schema …"
         raise UsageError(text, hint=hint)
     if (flags.json_schema or "").startswith("@"):
@@ -58,7 +58,7 @@ def check_flags(flags: Namespace) -> None:
         hint = 'For example: dirge --plan "add paging"'
         raise UsageError("--plan needs a request.", hint=hint)
     if flags.tools is not None and flags.no_tools:
-        raise UsageError("--tools and --no-tools can't be combined.")
+        raise UsageError("--tools and --no-tools cannot be combined.")
     _check_session(flags)
 
 
@@ -81,13 +81,13 @@ def change_folder(folder: str | None) -> None:
         try:
             os.chdir(folder)
         except OSError as error:
-            raise UsageError(f"can't change to {folder}: {error.strerror}.") from error
+            raise UsageError(f"cannot change to {folder}: {error.strerror}.") from error
 
 
 def project_folder(flags: Namespace) -> Path:
     """The folder of `--cwd`, or the current one. Raises UsageError: there is no such folder."""
     if flags.cwd is not None and not os.path.isdir(flags.cwd):
-        raise UsageError(f"can't change to {flags.cwd}: there is no such folder.")
+        raise UsageError(f"cannot change to {flags.cwd}: there is no such folder.")
     return Path(flags.cwd) if flags.cwd is not None else Path.cwd()
 
 
@@ -117,7 +117,7 @@ def _check_session(flags: Namespace) -> None:
     choices |= {"--session": flags.session is not None, "--no-session": flags.no_session}
     chosen = [name for name, is_chosen in choices.items() if is_chosen]
     if len(chosen) > 1:
-        raise UsageError(f"{chosen[0]} and {chosen[1]} can't be combined.")
+        raise UsageError(f"{chosen[0]} and {chosen[1]} cannot be combined.")
     if flags.fork_session and chosen in ([], ["--no-session"]):
         raise UsageError("--fork-session needs a session to copy.", hint="Add -c, or -r ID.")
     if flags.all_projects and flags.resume != "":
@@ -223,7 +223,7 @@ def _prompt_text(text: str | None, path: str | None) -> str | None:
     try:
         return Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"can't read {path}: {error}.") from error
+        raise UsageError(f"cannot read {path}: {error}.") from error
 
 
 def own_command() -> str:

@@ -62,7 +62,7 @@ def run(argv: Sequence[str]) -> int:
             print_error(UsageError(gone, hint="cd somewhere else."))
             return 2
         if isinstance(error, OSError) and error.errno in _FULL and error.filename is None:
-            print_error(DirgeError(f"can't write the output: {error.strerror}."))
+            print_error(DirgeError(f"cannot write the output: {error.strerror}."))
             return 1
         if os.environ.get("DIRGE_LOG"):
             raise

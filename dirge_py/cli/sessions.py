@@ -276,7 +276,7 @@ def _repair(flags: Namespace, store: Store) -> int:
             _report(path.stem, [f"not repaired: {error.message}"])
             exit_code = 1
     count = _index(store).rebuild()
-    text = "Can't build the index; lists are read from the journals."
+    text = "Cannot build the index; lists are read from the journals."
     _write((text if count is None else f"The index was rebuilt: {count} sessions.") + "\n")
     return exit_code
 

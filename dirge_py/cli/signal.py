@@ -65,7 +65,7 @@ def signal(rest: Sequence[str]) -> int:
     try:
         SignalBox(store.folder / session_id / "signals").send(flags.name, payload)
     except OSError as error:
-        text = f"Can't store the signal for session {session_id}: {error.strerror}."
+        text = f"Cannot store the signal for session {session_id}: {error.strerror}."
         raise SessionError(text, hint="Free space, or make the state folder writable.") from error
     sys.stdout.write(f"Sent {flags.name} to {session_id}.\n")
     return 0

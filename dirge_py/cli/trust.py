@@ -86,7 +86,7 @@ def as_text(project: "ProjectTrust") -> str:
     """What `--show` prints."""
     lines = [f"{visible(str(project.root))}: {_STATES[project.state]}"]
     if project.obstacle:
-        lines.append(f"It can't be trusted: {project.obstacle}.")
+        lines.append(f"It cannot be trusted: {project.obstacle}.")
     lines += [
         f"{file.sha256}  {file.state:<7}  {file.kind:<8}  {file.size:>9,}  {visible(file.path)}"
         for file in project.files

@@ -263,7 +263,7 @@ def read_key(path: Path) -> ApiKey:
             text = file.read(_MAX_KEY_FILE_BYTES).decode("utf-8").strip()
     except OSError as error:
         raise ConfigError(
-            f"Can't read the key file {path}: {error.strerror}.",
+            f"Cannot read the key file {path}: {error.strerror}.",
             hint="Use a file that contains only the key.",
         ) from error
     except UnicodeDecodeError:
@@ -290,7 +290,7 @@ def write_key(path: Path, key: str) -> None:
         with suppress(OSError):
             part.unlink(missing_ok=True)
         raise ConfigError(
-            f"Can't store the key in {path}: {error.strerror}.",
+            f"Cannot store the key in {path}: {error.strerror}.",
             hint="Set the provider's environment variable instead.",
         ) from error
 

@@ -115,7 +115,7 @@ def edit_config(file: Path, change: Callable[[tomlkit.TOMLDocument], Any]) -> No
         _edit_locked(file, change)
     except OSError as error:
         raise FileError(
-            f"{file} can't be written: {error.strerror or error}.",
+            f"{file} cannot be written: {error.strerror or error}.",
             hint=f"Make {file.parent} writable, or set DIRGE_CONFIG_DIR to another folder.",
         ) from error
 

@@ -200,7 +200,7 @@ class RolesTable(Table):
     escalate: str | None = setting(None, "Takes over when the main model is stuck.")
     critic: str | None = setting(None, "Checks answers.")
     approve: str | None = setting(None, "Judges tool calls before you are asked.")
-    fallback: str | list[str] = setting(list, "Used in this order if a model can't be reached.")
+    fallback: str | list[str] = setting(list, "Used in this order if a model cannot be reached.")
 
     def named(self) -> Iterator[tuple[str, str]]:
         """Each role that is set, with its model; `fallback` once for each of its models."""

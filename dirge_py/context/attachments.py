@@ -87,7 +87,7 @@ class Attacher:
             limit = f"{kind.limit >> 20} MiB"
             raise FileError(f"{prefix}{written} is larger than {limit}.", hint=hint)
         if self.asset_dir is None:
-            text = f"{prefix}{written}: this session can't store images and documents."
+            text = f"{prefix}{written}: this session cannot store images and documents."
             raise FileError(text, hint="Use a session that is stored.")
         asset_id = AssetStore(self.asset_dir).put(content)
         if kind.is_picture:

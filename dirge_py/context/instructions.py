@@ -310,7 +310,7 @@ class _FileReader:
             # A word such as a person's name or a decorator may not mean a file at all.
             if reads_like_a_file(candidate.named) or not (candidate.depth or number in _ABSENT):
                 reason = error.strerror if isinstance(error, OSError) else ""
-                self._note_left_out(candidate, reason or "it can't be read")
+                self._note_left_out(candidate, reason or "it cannot be read")
             return None
         if candidate.is_rule:
             content = _HEAD.sub("", content.decode("utf-8-sig", "replace"), count=1).encode()

@@ -338,7 +338,7 @@ def _plugins(head: Mapping[str, Any], file: PromptFile) -> tuple[str, ...] | Non
         return None
     if file.is_of_project:
         hint = "Copy it to your own prompts."
-        text = f"{file.source}: a project's prompt can't choose your `plugins`."
+        text = f"{file.source}: a project's prompt cannot choose your `plugins`."
         raise ConfigError(text, hint=hint)
     return tuple(dict.fromkeys(_names(head, "plugins", file.source)))
 

@@ -377,7 +377,7 @@ class Conversation:
         self.check_idle()
         view = self.session.view
         if view is None:
-            raise DirgeError("this conversation can't compact its context.")
+            raise DirgeError("this conversation cannot compact its context.")
         self.is_compacting = True
         try:
             compacted = await view.compact(tuple(self.messages), focus, emit=self.report)

@@ -122,7 +122,7 @@ class ConversationSettings:
         """Allow what `rule` (`op:pattern`) matches, for this session. May raise UsageError."""
         why = self._gate.why_ineffective(rule)
         if why:
-            hint = "A rule can't allow such names."
+            hint = "A rule cannot allow such names."
             raise UsageError(f"`{rule}` would allow nothing: {why}.", hint=hint)
         self._gate.add_grant(rule)
         if self._recorder:

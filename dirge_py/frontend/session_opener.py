@@ -30,7 +30,9 @@ _BUSY_OPTIONS = (
         label="continue in a copy",
         description="a new session with the same history; the other one doesn't change",
     ),
-    QuestionOption(label="only view", description="shows it as it is now; you can't send anything"),
+    QuestionOption(
+        label="only view", description="shows it as it is now; you cannot send anything"
+    ),
     QuestionOption(label="cancel"),
 )
 
@@ -161,7 +163,7 @@ class SessionOpener:
         try:
             os.chdir(folder)
         except OSError as error:
-            text = f"Can't change to {visible_name(str(folder))}: {error.strerror}."
+            text = f"Cannot change to {visible_name(str(folder))}: {error.strerror}."
             hint = "Check that the folder exists and you can open it."
             raise SessionError(text, hint=hint) from error
         try:

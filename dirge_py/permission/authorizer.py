@@ -172,7 +172,7 @@ class Authorizer:
         arguments = {**judged.call.arguments, name: command}
         edited = judge_call(self._engine, replace(judged.call, arguments=arguments), self._cwd)
         if not name or edited is None:
-            return self._refuse(info, judged, "failure", "its command can't be changed")
+            return self._refuse(info, judged, "failure", "its command cannot be changed")
         decision = edited.decision
         if decision.effect == "deny":
             reason = f"the user changed the command to `{command}`, and {decision.reason}"

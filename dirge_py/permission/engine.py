@@ -171,7 +171,7 @@ class PermissionEngine:
             names = ((one.op, str(getattr(one.resource, "text", one.resource))) for one in claims)
             request = CallFacts(tuple(NameFact(op, name) for op, name in names))
             if not by:
-                reason = f"dirge can't analyze it: {error!r}"
+                reason = f"dirge cannot analyze it: {error!r}"
                 return uniform_decision(request, "ask", "default", reason)
         reason = f"{by} does not let `{tool}` be used"
         return uniform_decision(request, "deny", "deny-rule", reason)

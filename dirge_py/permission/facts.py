@@ -123,7 +123,7 @@ class CommandFact:
     """Whether it is a build or a test run."""
     limits: RuleLimits = RuleLimits()
     """What allow rules may not cover."""
-    once_only: str = "dirge can't analyze it"
+    once_only: str = "dirge cannot analyze it"
     """Why no rule may allow it again, or ""."""
     changes_git: bool = False
     """Whether it runs git for more than reading."""

@@ -142,7 +142,7 @@ class TrustStore:
                 lock.enter_context(hold_lock(self.path.with_name(".trust.json.lock"), _PATIENCE_S))
             except OSError as error:
                 raise FileError(
-                    f"{self.path} can't be written: {error.strerror}.",
+                    f"{self.path} cannot be written: {error.strerror}.",
                     hint="Set DIRGE_STATE_DIR to a folder you can write.",
                 ) from error
             records = self._read()
@@ -159,7 +159,7 @@ class TrustStore:
         except FileNotFoundError:
             return {}
         except OSError as error:
-            raise self._damaged(error.strerror or "it can't be read") from error
+            raise self._damaged(error.strerror or "it cannot be read") from error
         try:
             if len(content) > _MAX_BYTES:
                 raise ValueError("it is larger than 4 MiB")
@@ -401,7 +401,7 @@ def inspect_project(cwd: Path, environment: Mapping[str, str] = os.environ) -> P
         project = _read_project(root, environment)
     except OSError as error:
         # A folder that cannot be opened has nothing to load; other operations there will report it.
-        return ProjectTrust(root=root, obstacle=error.strerror or "it can't be opened")
+        return ProjectTrust(root=root, obstacle=error.strerror or "it cannot be opened")
     if not (project.files or project.refused or project.obstacle):
         return ProjectTrust(root=root)
     obstacle = project.obstacle or why_untrustable(root, home)
@@ -448,7 +448,7 @@ def trust_project(project: ProjectTrust) -> ProjectTrust:
     it contains a setting that a project may not set. Nothing is stored then.
     """
     if project.obstacle:
-        raise DirgeError(f"{project.root} can't be trusted: {project.obstacle}.")
+        raise DirgeError(f"{project.root} cannot be trusted: {project.obstacle}.")
     hashes = {file.path: file.sha256 for file in project.files}
     record = TrustRecord(device=project.device, inode=project.inode, accepted=hashes)
     trusted = apply_record(project, record)

@@ -90,7 +90,7 @@ def parse_verdict(answer: str) -> JudgeVerdict:
     verdict = _VERDICT.match(answer)
     if verdict is None:
         shown = one_line(answer, _MOST_REASON)
-        return JudgeVerdict("unclear", f"the judge's answer can't be read: {shown!r}")
+        return JudgeVerdict("unclear", f"the judge's answer cannot be read: {shown!r}")
     word, rest = verdict.groups()
     if word == "DENY":
         reason = one_line(rest.split("\n\n")[0], _MOST_REASON)

@@ -285,7 +285,7 @@ class _TrackedFilter(FileFilter):
                 if link[len(top) + 1 :] in index.folders
             ]
         except UNREADABLE as error:
-            raise NotReadOnly(f"dirge can't read git's index here: {error}") from None
+            raise NotReadOnly(f"dirge cannot read git's index here: {error}") from None
         if moved:
             raise NotReadOnly(f"git tracks files in {moved[0]}, which is a link")
         self._sparse = [f"{top}/{one}" for top, index in self._trees for one in index.sparse]
@@ -340,7 +340,7 @@ def _git_grep(words: Sequence[Word]) -> RecursiveRead:
         word for word in operands if _LIKE_A_REVISION.search(word.text)
     ]  # fmt: skip
     if revisions:
-        raise NotReadOnly(f"{revisions[0].text} may be a commit, whose files dirge can't check")
+        raise NotReadOnly(f"{revisions[0].text} may be a commit, whose files dirge cannot check")
     for word in paths:
         text = word.text[2:] if word.text.startswith((":!", ":^")) else word.text
         if not _PATHSPEC.fullmatch(text) or (text.startswith("/") and text != word.text):

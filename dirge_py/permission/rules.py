@@ -166,17 +166,17 @@ def may_forbid(rule: Rule, fact: Fact) -> str:
         could_hit = (one for one in fact.unresolved.commands if could_match(pattern, one.words))
         found = next(could_hit, None)
         if found and found.shown == ANYTHING:
-            return "dirge can't tell beforehand what it would run"
+            return "dirge cannot tell beforehand what it would run"
         if found:
             what = "which program" if found.is_program else "what"
             return (
-                f"dirge can't tell {what} `{found.shown}` is before the command runs; write it out"
+                f"dirge cannot tell {what} `{found.shown}` is before the command runs; write it out"
             )
     unknown = {"read": fact.unresolved.reads, "edit": fact.unresolved.edits}
     unknown["*"] = fact.unresolved.reads + fact.unresolved.edits
     for word in unknown.get(rule.op, ()):
         return (
-            f"dirge can't tell which file `{word}` is before the command runs; write its path out"
+            f"dirge cannot tell which file `{word}` is before the command runs; write its path out"
         )
     return ""
 

@@ -357,7 +357,7 @@ class _Walk:
         """Yield the folders below which a search that runs in `folder` reads."""
         for text in search.unsure:
             if not os.path.lexists(os.path.join(folder, text)):
-                raise NotReadOnly(f"{text} may be a commit, whose files dirge can't check")
+                raise NotReadOnly(f"{text} may be a commit, whose files dirge cannot check")
         if not search.starts or search.program == "git grep":
             yield self._lookups.place(folder)
         for word in search.starts:
@@ -418,7 +418,7 @@ class _Walk:
         moved = self._folders.follow(part, is_piped=is_piped)
         if self._folders.is_lost:
             self._altered_by = "cd"
-            return "dirge can't tell where this `cd` goes"
+            return "dirge cannot tell where this `cd` goes"
         places = [self._lookups.place(folder) for folder in moved]
         if not all(place.inside and not place.forbidden for place in places):
             return "it leaves the workspace"
@@ -461,7 +461,7 @@ def _opaque(command: ShellCommand, reason: str, lookups: ShellLookups) -> Comman
     hooks = hooks_at(reals[0], writing) if writing else ""
     return CommandFact(
         text=command.text,
-        refusal=f"dirge can't analyze it: {reason}" + (f"; {hooks}" if hooks else ""),
+        refusal=f"dirge cannot analyze it: {reason}" + (f"; {hooks}" if hooks else ""),
         may_run=_as_words(scan.commands),
         raw_words=tuple(map(Word, raw)),
         forbidden=_destruction(scan, command.text, where),

@@ -349,7 +349,7 @@ class PlanRun:
             answer = await self._wait(self._approver.decide(plan, grants))
         match answer:
             case approval.Accept(text=text) | approval.ReplacePlan(text=text) if not text.strip():
-                raise DirgeError("an empty plan can't be run.", hint="/plan drop discards it.")
+                raise DirgeError("an empty plan cannot be run.", hint="/plan drop discards it.")
             case approval.Accept(text=text):
                 await self._wait(self._accept(text))
             case approval.ReplacePlan(text=text):

@@ -49,7 +49,7 @@ def open_terminal(
     try:
         keyboard_fd, program_fd = os.openpty()
     except OSError as error:
-        raise ProcessError(f"Can't open a terminal: {error.strerror}.") from error
+        raise ProcessError(f"Cannot open a terminal: {error.strerror}.") from error
     set_size(keyboard_fd, rows=rows, columns=columns)
     shell = environment.get("SHELL", "")
     is_usable = os.path.isabs(shell) and os.access(shell, os.X_OK)

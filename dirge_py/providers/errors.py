@@ -149,7 +149,7 @@ def connection_error(
         "tls": (f"No secure connection to {host}", "Check the clock, or set SSL_CERT_FILE."),
         "timeout": (f"Connecting to {host} timed out", "Check the network and proxies."),
         "proxy": (f"The proxy for {host} refused", "Check HTTPS_PROXY and NO_PROXY."),
-        "unusable": (f"{endpoint.url} can't be used", "Check `base_url` and the headers."),
+        "unusable": (f"{endpoint.url} cannot be used", "Check `base_url` and the headers."),
     }.get(kind, (f"The connection to {host} broke off", ""))
     return ProviderError(
         f"{endpoint.alias}: {what}: {endpoint.one_line(detail)}.",
@@ -183,7 +183,7 @@ def web_page_error(endpoint: Endpoint, body: str) -> ProviderError:
 def unreadable_error(endpoint: Endpoint, why: str, raw: str, phase: Phase) -> ProviderError:
     """The error for an answer that doesn't follow the wire format."""
     return ProviderError(
-        f"{endpoint.alias} ({endpoint.host}) sent an answer that dirge can't read: {why}.",
+        f"{endpoint.alias} ({endpoint.host}) sent an answer that dirge cannot read: {why}.",
         kind="network",
         raw=endpoint.redacted(raw),
         hint="Does the provider's `type` match the service at `base_url`?",

@@ -109,7 +109,7 @@ class FallbackChain:
             if signal.aborted or not is_out_of_reach or not candidates:
                 yield StreamError(_combined_error(failures))
                 return
-            problem = f"{model.model} can't be reached ({error.message})"
+            problem = f"{model.model} cannot be reached ({error.message})"
             self._notify(f"{problem} Using {candidates[0].model} until the next prompt.")
             if has_begun:
                 # The calls that it began never ran; listeners drop them.

@@ -490,8 +490,8 @@ _REFUSED: Mapping[str, str] = {
     "JAILBREAK": "it looks like an attempt to get around the rules",
 }
 _BROKEN: Mapping[str, tuple[ErrorKind, str]] = {
-    "MALFORMED_FUNCTION_CALL": ("server", "The model wrote a tool call that can't be read"),
-    "MALFORMED_RESPONSE": ("server", "The model wrote an answer that can't be read"),
+    "MALFORMED_FUNCTION_CALL": ("server", "The model wrote a tool call that cannot be read"),
+    "MALFORMED_RESPONSE": ("server", "The model wrote an answer that cannot be read"),
     "UNEXPECTED_TOOL_CALL": ("server", "The model called a tool that it was not offered"),
     "TOO_MANY_TOOL_CALLS": ("server", "The model called too many tools at once"),
     "OTHER": ("server", "The model stopped without giving a reason"),

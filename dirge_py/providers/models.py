@@ -98,7 +98,7 @@ class ModelDirectory:
                 raise ConfigError("its provider has no key.")
         except ConfigError as error:
             self.notices.append(
-                f"the session's model {session_model} can't be used ({error.message}) "
+                f"the session's model {session_model} cannot be used ({error.message}) "
                 f"Using {self.main.name} instead."
             )
             return self.main.name, self.main.level
@@ -330,7 +330,7 @@ def _set(sampling: Sampling) -> set[str]:
 def with_sampling(stream_fn: StreamFn, sampling: Sampling) -> StreamFn:
     """`stream_fn` for calls with `sampling`, where they have no other. Raises ConfigError."""
     if problem := sampling.problem():
-        raise ConfigError(f"The sampling can't be used: {problem}.")
+        raise ConfigError(f"The sampling cannot be used: {problem}.")
     if sampling == Sampling():
         return stream_fn
     return with_options(

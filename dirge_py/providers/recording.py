@@ -89,13 +89,13 @@ class HttpRecording:
         except (OSError, ValueError) as error:  # a name with a zero byte is a ValueError
             why = getattr(error, "strerror", None) or error
             hint = "Choose a folder you can write to."
-            raise ConfigError(f"{flag}: the file can't be created: {why}.", hint=hint) from error
+            raise ConfigError(f"{flag}: the file cannot be created: {why}.", hint=hint) from error
         self._began = time.monotonic()
         now = datetime.now(UTC).isoformat(timespec="milliseconds")
         self.write({"dirge_recording": VERSION, "dirge": __version__, "began": now})
         if self._fd is None:
             self._remove()
-            raise ConfigError(f"{flag}: the file can't be written.", hint="Is the disk full?")
+            raise ConfigError(f"{flag}: the file cannot be written.", hint="Is the disk full?")
         self._notify = notify
         return (
             f"All requests to model services and their responses are recorded in {self.path}, "
@@ -129,7 +129,7 @@ class HttpRecording:
         except OSError as error:
             self._close()
             self._notify(
-                f"The recording {self.path} can't be written: {error.strerror}. "
+                f"The recording {self.path} cannot be written: {error.strerror}. "
                 "It ends here; the run continues."
             )
 

@@ -67,12 +67,12 @@ def _load(entry: "EntryPoint") -> Provider:
     try:
         loaded = entry.load()
     except (Exception, SystemExit) as error:
-        raise ConfigError(f"{where} can't be loaded: {error!r}.", hint=_REPAIR) from error
+        raise ConfigError(f"{where} cannot be loaded: {error!r}.", hint=_REPAIR) from error
     exported = getattr(loaded, "PROVIDER", loaded)
     make = exported.make if isinstance(exported, Provider) else exported
     if not callable(make):
         found = f"it is {type(exported).__name__}, not a `Provider` or a function"
-        raise ConfigError(f"{where} can't be used: {found}.", hint=_REPAIR)
+        raise ConfigError(f"{where} cannot be used: {found}.", hint=_REPAIR)
 
     def checked(settings: ProviderSettings, http: HttpClient) -> StreamFn:
         try:
@@ -80,7 +80,7 @@ def _load(entry: "EntryPoint") -> Provider:
         except DirgeError:
             raise
         except (Exception, SystemExit) as error:
-            raise ConfigError(f"{where} can't be used: {error!r}.", hint=_REPAIR) from error
+            raise ConfigError(f"{where} cannot be used: {error!r}.", hint=_REPAIR) from error
         return made
 
     return Provider(name=entry.name, make=checked)

@@ -80,8 +80,9 @@ class ProviderSetup:
             return ""
         folder = (self._file or config_file()).parent
         return (
-            f"dirge can't store a provider: the folder {folder} is not writable. Make it writable, "
-            "or set DIRGE_CONFIG_DIR to another folder. Or export a key, such as OPENAI_API_KEY."
+            f"dirge cannot store a provider: the folder {folder} is not writable. Make it "
+            "writable, or set DIRGE_CONFIG_DIR to another folder. Or export a key, such as "
+            "OPENAI_API_KEY."
         )
 
     def replaces(self, draft: ProviderDraft) -> bool:

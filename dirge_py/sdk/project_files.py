@@ -278,7 +278,7 @@ async def hashed_files(hashes: TreeHash, paths: Sequence[str]) -> TreeDigest:
     try:
         return await in_thread(partial(hashes.read, paths))
     except OSError as error:
-        raise FileError(f"Can't read the files: {error.strerror or error}.") from error
+        raise FileError(f"Cannot read the files: {error.strerror or error}.") from error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -334,7 +334,7 @@ async def copy_project(
         place = place_for_copies([project.root])
         if not place:
             raise FileError(
-                f"Can't copy {project.root}: it contains the folders for temporary files.",
+                f"Cannot copy {project.root}: it contains the folders for temporary files.",
                 hint="Start dirge in a subfolder, or set TMPDIR to a folder outside.",
             )
         listed = await project.files(dependencies=True)
@@ -344,7 +344,7 @@ async def copy_project(
         made = await in_thread(partial(_fill, project.root, folder.top, listed, inner))
     except OSError as error:
         raise FileError(
-            f"Can't copy the project: {reason_of(error)}.",
+            f"Cannot copy the project: {reason_of(error)}.",
             hint="Free space in the folder for temporary files, or set TMPDIR to another.",
         ) from error
     linked = [path for path in listed.dependencies if os.path.islink(f"{folder.top}/{path}")]
@@ -396,11 +396,11 @@ async def _copy_git(
 
 async def _remove(folder: CopyFolder, notify: Callable[[str], None]) -> None:
     if not await asyncio.to_thread(folder.remove):
-        notify(f"Can't remove a copy of the project: {clean(folder.top)}.")
+        notify(f"Cannot remove a copy of the project: {clean(folder.top)}.")
 
 
 def _notify_left_out(made: CopyResult, listed: Listed, notify: Callable[[str], None]) -> None:
-    left_out = [*made.left_out, *((path, "can't be listed") for path in listed.closed)]
+    left_out = [*made.left_out, *((path, "cannot be listed") for path in listed.closed)]
     if not left_out:
         return
     named = ", ".join(f"{clean(path)} ({why})" for path, why in left_out[:_MOST_NAMED])

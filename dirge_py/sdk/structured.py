@@ -43,7 +43,7 @@ def checked_schema(schema: Mapping[str, Any]) -> AnswerSchema:
     """The schema (of JSON values only), ready to check answers. Raises UsageError."""
     fault = schema_fault(schema)
     if fault:
-        raise UsageError(f"the schema of the answer can't be used: {fault}.")
+        raise UsageError(f"the schema of the answer cannot be used: {fault}.")
     return answer_schema(schema, partial(value_problems, schema))
 
 

@@ -113,7 +113,7 @@ class SessionDrafts:
         if not name:
             raise DirgeError("a session needs a name.", hint="/rename NAME")
         if self._recorder is None:
-            raise DirgeError("this session isn't stored, so you can't rename it.")
+            raise DirgeError("this session isn't stored, so you cannot rename it.")
         self._title = name
         self._save_title()
         return name

@@ -52,11 +52,11 @@ def lock_session(first: Path, *, hint: str = END_OTHER) -> FileLock:
     except OSError as error:
         if error.filename is not None:
             raise SessionError(
-                f"Can't open the session's lock {str(path)!r}: {error.strerror}.",
+                f"Cannot open the session's lock {str(path)!r}: {error.strerror}.",
                 hint="Make the state folder writable, set DIRGE_STATE_DIR, or use `--no-session`.",
             ) from error
         raise SessionError(
-            f"The file system of {str(path.parent)!r} can't lock files: {error.strerror}.",
+            f"The file system of {str(path.parent)!r} cannot lock files: {error.strerror}.",
             hint="Set DIRGE_STATE_DIR to a folder on a local disk.",
         ) from error
 
@@ -262,7 +262,7 @@ class Journal:
             file.append(payload, records=len(records), sync=sync)
         except OSError as error:
             hint = f"Free space, or fix access to {str(self.path.parent)!r}; dirge will try again."
-            message = f"Session {self.id} can't be saved: {error.strerror}."
+            message = f"Session {self.id} cannot be saved: {error.strerror}."
             raise SessionError(message, hint=hint) from error
         self._leaf = record.id
         self._found = None
@@ -329,7 +329,7 @@ class Journal:
         except OSError as error:
             # A full disk must not make a session unreadable: a torn end is tolerated by append.
             self.notices.append(
-                f"Session {self.id} is damaged, and dirge can't repair it now: {error.strerror}."
+                f"Session {self.id} is damaged, and dirge cannot repair it now: {error.strerror}."
             )
 
 
@@ -375,7 +375,7 @@ def describe_damage(found: SessionFiles, first: Path) -> str:
     """Return what can't be read of the session, and where damaged bytes are; "" if it is sound."""
     kept = first.with_suffix(".damaged")
     unreadable = sum(map(len, found.scan.damage))
-    parts = [f"{plural(unreadable, 'byte')} can't be read"] if unreadable else []
+    parts = [f"{plural(unreadable, 'byte')} cannot be read"] if unreadable else []
     parts += [f"{str(segment_path(first, number))!r} is missing" for number in found.missing]
     if kept.exists():
         parts.append(f"damaged bytes are kept in {str(kept)!r}")

@@ -285,7 +285,7 @@ def save_continuation(continuation: Mapping[str, Any], folder: Path) -> Path:
         atomic_write(folder / name, json_text(dict(continuation)).encode() + b"\n", mode=0o600)
     except (OSError, FileError) as error:
         raise SessionError(
-            f"Can't write the continuation to {str(folder)!r}: {error}.",
+            f"Cannot write the continuation to {str(folder)!r}: {error}.",
             hint="Make the state folder writable, or set DIRGE_STATE_DIR.",
         ) from error
     return folder / name
@@ -299,12 +299,12 @@ def load_continuation(path: Path) -> Continuation:
         content = _read_file(path)
     except (OSError, SessionError) as error:
         why = error.strerror if isinstance(error, OSError) else str(error)
-        raise SessionError(f"{shown} can't be read: {why}.", hint=hint) from error
+        raise SessionError(f"{shown} cannot be read: {why}.", hint=hint) from error
     try:
         return parse_continuation(json.loads(content, object_pairs_hook=_without_doubles))
     except (ValueError, RecursionError) as error:
         why = f"it is cut off, or not a continuation ({error})"
-        raise SessionError(f"{shown} can't be used: {why}.", hint=hint) from error
+        raise SessionError(f"{shown} cannot be used: {why}.", hint=hint) from error
 
 
 def parse_continuation(value: Any) -> Continuation:

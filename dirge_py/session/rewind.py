@@ -279,7 +279,7 @@ class Rewinder:
                 self._note_snapshot(before, destination if what != "conversation" else None)
             tip = self._records()[-1].id
             if not self._kept.is_saving:
-                raise DirgeError("the session can't be saved, so nothing was changed.")
+                raise DirgeError("the session cannot be saved, so nothing was changed.")
             restored, after = await self._restore(plan, before, what, also)
             is_kept = what != "conversation"
             kept = [c.path for c in plan.yours if c.path not in also] if is_kept else []
@@ -346,7 +346,7 @@ class Rewinder:
     def _kept(self) -> Recorder:
         if self._recorder is None:
             raise DirgeError(
-                "this session isn't stored, so you can't go back in it.",
+                "this session isn't stored, so you cannot go back in it.",
                 hint="Start without --no-session, or open the session with /sessions.",
             )
         return self._recorder
@@ -466,7 +466,7 @@ def _resolve_scope(plan: RewindPreview, scope: RewindScope | None) -> RewindScop
         scope = "conversation" if plan.unavailable else plan.destination.what
     if scope != "conversation" and plan.unavailable:
         raise DirgeError(
-            f"the files can't go there: {plan.unavailable}.",
+            f"the files cannot go there: {plan.unavailable}.",
             hint="Nothing has changed. You can move the conversation alone.",
         )
     return scope

@@ -42,7 +42,7 @@ def open_regular(path: Path, flags: int) -> int:
         fd = os.open(path, flags)
     except OSError as error:
         raise SessionError(
-            f"Can't open the session file {str(path)!r}: {error.strerror}.",
+            f"Cannot open the session file {str(path)!r}: {error.strerror}.",
             hint="`dirge -r` lists the sessions.",
         ) from error
     if not stat.S_ISREG(os.fstat(fd).st_mode):
@@ -214,7 +214,7 @@ def _scan_file(path: Path) -> Scan:
             return scan(lines)
     except OSError as error:
         raise SessionError(
-            f"Can't read the session file {str(path)!r}: {error.strerror}.", hint="Check the disk."
+            f"Cannot read the session file {str(path)!r}: {error.strerror}.", hint="Check the disk."
         ) from error
 
 

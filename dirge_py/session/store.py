@@ -291,7 +291,7 @@ class Store:
             make_folders(folder)
         except OSError as error:
             raise SessionError(
-                f"Can't create the state folder {str(folder)!r}: {error.strerror}.",
+                f"Cannot create the state folder {str(folder)!r}: {error.strerror}.",
                 hint="Set DIRGE_STATE_DIR to a folder you can write, or use `--no-session`.",
             ) from error
         return folder
@@ -338,7 +338,7 @@ class Trash:
             return target
         except OSError as error:
             raise SessionError(
-                f"Can't move session {session_id} to {str(self._folder)!r}: {error.strerror}.",
+                f"Cannot move session {session_id} to {str(self._folder)!r}: {error.strerror}.",
                 hint="Make the state folder writable.",
             ) from error
         finally:
@@ -375,7 +375,7 @@ class Trash:
             os.utime(store.folder / f"{session_id}.jsonl", (self._clock(), self._clock()))
         except OSError as error:
             raise SessionError(
-                f"Can't restore session {session_id}: {error.strerror}.",
+                f"Cannot restore session {session_id}: {error.strerror}.",
                 hint=f"Its files are in {str(folder)!r}.",
             ) from error
         finally:

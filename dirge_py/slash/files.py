@@ -18,7 +18,7 @@ from dirge_py.types.errors import UsageError
 _ADD = "add it"
 _MOST_OFFERED = 50
 _OUTSIDE_THE_SANDBOX = (
-    "Commands can't use it: their sandbox already exists. Start dirge with --add-dir for that."
+    "Commands cannot use it: their sandbox already exists. Start dirge with --add-dir for that."
 )
 _MOST_CHARS = 400_000
 _MOST_NAMED = 10
@@ -98,7 +98,7 @@ def _folder(name: str, cwd: Path) -> Path:
     except (OSError, ValueError, RuntimeError):
         pass
     if os.path.isdir(path):
-        raise UsageError(f"Can't open {visible(str(path))}.", hint="Check its permissions.")
+        raise UsageError(f"Cannot open {visible(str(path))}.", hint="Check its permissions.")
     if os.path.lexists(path):
         raise UsageError(f"{visible(str(path))} is not a folder.", hint="Give its folder.")
     hint = f"Relative paths start at {visible(str(cwd))}."

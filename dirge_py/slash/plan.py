@@ -87,7 +87,7 @@ class FrontEndApprover:
         if edited is None:
             return text
         if not edited.strip():
-            self._front.show("The plan is unchanged: an empty plan can't run.")
+            self._front.show("The plan is unchanged: an empty plan cannot run.")
             return text
         self._edited = edited
         return edited

@@ -55,7 +55,7 @@ async def step(args: str, conversation: Conversation, front: FrontEnd) -> None:
             await _continue(conversation, front, single_turn=True)
     elif args:
         hint = "A prompt during a run steers it; /step without one pauses after this turn."
-        raise UsageError("A run is active, so /step can't start another.", hint=hint)
+        raise UsageError("A run is active, so /step cannot start another.", hint=hint)
     else:
         conversation.interject()
         front.show(
@@ -180,7 +180,7 @@ def running_commands(conversation: Conversation) -> list[str]:
 async def tasks(args: str, conversation: Conversation, front: FrontEnd) -> None:
     shells = conversation.environment.shells
     if shells is None:
-        raise UsageError("This conversation can't run commands.")
+        raise UsageError("This conversation cannot run commands.")
     verb, _, shell_id = args.partition(" ")
     shell_id = shell_id.strip()
     if not args:

@@ -27,7 +27,7 @@ DAYS = 30
 )
 async def stats(args: str, conversation: Conversation, front: FrontEnd) -> None:
     if args and not (args.isdecimal() and 0 < int(args[:6]) < 100_000):
-        raise UsageError(f"/stats can't count {args!r} days.", hint="For example: /stats 7")
+        raise UsageError(f"/stats cannot count {args!r} days.", hint="For example: /stats 7")
     days = int(args or DAYS)
     index = SessionIndex(folder_of_state(conversation), project_id(conversation.cwd))
     spent = await asyncio.to_thread(index.spending)

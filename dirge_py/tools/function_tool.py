@@ -233,7 +233,7 @@ def _output_schema(
     if isinstance(wanted, type):
         return wanted.model_json_schema(mode="serialization")
     if wanted is not None and (fault := schema_fault(wanted)):
-        raise TypeError(f"The output schema of `{name}` can't be used: {fault}.")
+        raise TypeError(f"The output schema of `{name}` cannot be used: {fault}.")
     return wanted
 
 

@@ -56,10 +56,10 @@ def extra_problem(extra: Mapping[str, Any]) -> str | None:
     """Why these members can't be added to a request; None if they can."""
     if reserved := sorted(extra.keys() & WRITTEN_BY_DIRGE):
         named = ", ".join(f"`{name}`" for name in reserved)
-        return f"dirge itself writes {named} of each request, so it can't be replaced: remove it"
+        return f"dirge itself writes {named} of each request, so it cannot be replaced: remove it"
     for name, value in extra.items():
         try:
             json.dumps(value, allow_nan=False)
         except (TypeError, ValueError):
-            return f"`{name}` has a value that JSON can't hold, such as a date or `nan`"
+            return f"`{name}` has a value that JSON cannot hold, such as a date or `nan`"
     return None

@@ -136,7 +136,7 @@ async def paste(app: DirgeApp) -> None:
         app.notify_user("The image is larger than 5 MiB. Scale it down first.", tone="warning")
     elif conversation is not None and conversation.settings.sees_pictures is False:
         model = conversation.settings.model
-        words = f"{model} can't read images. /model switches to another model."
+        words = f"{model} cannot read images. /model switches to another model."
         app.notify_user(words, tone="warning")
     else:
         app.composer.write(app.pictures.add(clip.image) + " ")

@@ -275,7 +275,7 @@ class Keymap:
         for binding in bindings:
             denied = [key for key in binding.keys if plain(key) in _NEVER_OF_PLUGINS]
             words = f"so it doesn't run /{binding.command}."
-            refused += [f"A plugin can't use {spell(key)}, {words}" for key in denied]
+            refused += [f"A plugin cannot use {spell(key)}, {words}" for key in denied]
             allowed = tuple(key for key in binding.keys if key not in denied)
             self._of_plugins.append(replace(binding, keys=allowed))
         return [*refused, *(problem for problem in self._settle() if "plugin" in problem)]

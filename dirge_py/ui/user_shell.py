@@ -283,7 +283,7 @@ class UserShell:
         self, command: str, typed: str, conversation: "Conversation"
     ) -> "CommandResult":
         if conversation.environment.shells is None:
-            raise DirgeError("Commands can't run in this conversation.")
+            raise DirgeError("Commands cannot run in this conversation.")
         box = self.box
         rows, columns = box.terminal_size(box.app.size)
         start, cwd = conversation.environment.shells.start_for_person, str(conversation.cwd)

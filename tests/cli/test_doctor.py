@@ -113,7 +113,7 @@ print(*[each.state for each in check_folders(Path("/"), os.environ)])
 
 
 def test_missing_folder_of_cwd_flag_is_usage_error() -> None:
-    with pytest.raises(UsageError, match="can't change to /nowhere"):
+    with pytest.raises(UsageError, match="cannot change to /nowhere"):
         doctor(["-C", "/nowhere"])
 
 

@@ -61,7 +61,7 @@ def found(
             "Check FAKE_KEY",
         ),
         (RawReply(body="<!doctype html><p>Log in"), "problem", "sent a web page", "base_url"),
-        (RawReply(body='{"status": "fine"}'), "problem", "dirge can't read", "`type`"),
+        (RawReply(body='{"status": "fine"}'), "problem", "dirge cannot read", "`type`"),
         (RawReply(status=404), "ok", "answers, and lists no models (404)", ""),
         (RawReply(status=503), "warning", "server error (503)", "Try again later"),
         (

@@ -250,8 +250,8 @@ def damage(path: Path, kind: str) -> None:
 @pytest.mark.parametrize(
     ("kind", "words"),
     [
-        ("middle", "40 bytes can't be read; `dirge sessions repair 20261120-aaaa11` keeps them"),
-        ("end", "40 bytes can't be read; `dirge sessions repair 20261120-aaaa11` keeps them"),
+        ("middle", "40 bytes cannot be read; `dirge sessions repair 20261120-aaaa11` keeps them"),
+        ("end", "40 bytes cannot be read; `dirge sessions repair 20261120-aaaa11` keeps them"),
         ("part", "0002.jsonl' is missing"),
     ],
 )
@@ -342,7 +342,7 @@ def test_import_skips_invalid_files(product: Product) -> None:
 
     assert result.exit_code == 1
     assert "'bad.jsonl' contains no session" in result.stderr
-    assert "'absent.jsonl' can't be read" in result.stderr
+    assert "'absent.jsonl' cannot be read" in result.stderr
     assert len(product.journals) == 1
 
 

@@ -195,7 +195,7 @@ def test_edit_config_does_not_write_invalid_change(file):
 def test_unwritable_settings_are_an_error_that_names_the_way_out(tmp_path):
     blocker = tmp_path / "blocker"
     blocker.write_text("")
-    with pytest.raises(FileError, match=r"config.toml can't be written: .*") as caught:
+    with pytest.raises(FileError, match=r"config.toml cannot be written: .*") as caught:
         save_provider(ProviderDraft(type="ollama", alias="ollama"), blocker / "config.toml")
     assert "DIRGE_CONFIG_DIR" in caught.value.hint
 

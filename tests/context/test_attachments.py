@@ -125,7 +125,7 @@ def test_binary_or_too_large_file_raises_error_with_hint(folder, content, words)
 def test_image_without_asset_folder_raises_error(folder):
     (folder / "shot.png").write_bytes(PNG)
 
-    with pytest.raises(FileError, match="can't store images"):
+    with pytest.raises(FileError, match="cannot store images"):
         Attacher(cwd=folder).attach("@shot.png")
 
 

@@ -84,7 +84,7 @@ async def test_run_and_compaction_cannot_overlap(project: ScriptedProject) -> No
     project.model.will_say("one", hold=gate.wait)
 
     async with project.open() as conversation:
-        with pytest.raises(DirgeError, match="can't compact"):
+        with pytest.raises(DirgeError, match="cannot compact"):
             conversation._deps = replace(
                 conversation._deps, session=replace(conversation.session, view=None)
             )
@@ -144,7 +144,7 @@ async def test_usage_relay_of_a_conversation_does_not_reach_its_fork(
         conversation._deps.relay(UsageReported(usage=Usage(input=7), model="fake/gpt-4o"))
 
         assert (conversation.usage.input, fork.usage.input) == (7, 0)
-        with pytest.raises(DirgeError, match="can't compact"):
+        with pytest.raises(DirgeError, match="cannot compact"):
             await fork.compact()
 
 

@@ -140,7 +140,7 @@ def test_full_disk_at_any_write_loses_no_stored_record(tmp_path: Path, service: 
         assert (product.project / "note.txt").read_text() in ("old\n", "new\n")
         if not is_whole(new):
             assert length == FOREVER
-            assert "can't be saved: " in result.stderr and "keeps it in memory" in result.stderr
+            assert "cannot be saved: " in result.stderr and "keeps it in memory" in result.stderr
         if tried == 1:
             assert "The session is saved again; nothing was lost." in result.stderr
     count("crash: a disk full at the n-th write", tried, 0, "lost something")
@@ -164,7 +164,7 @@ def test_session_on_a_full_disk_continues_in_memory_and_is_stored_later(
         later = run(product, service)
 
         assert (full.exit_code, full.json["result"]) == (0, "done")
-        assert "can't be saved: No space left on device" in full.stderr
+        assert "cannot be saved: No space left on device" in full.stderr
         assert kept[: len(before)] == before
         assert later.exit_code == 0
         assert "saved" not in later.stderr

@@ -94,6 +94,15 @@ def test_page_uses_no_banned_expression(path: Path) -> None:
     assert list(_banned_in(text)) == []
 
 
+def test_program_writes_cannot_in_full() -> None:
+    """Messages and help; the docs, which are longer, may contract it."""
+    texts = [
+        *((name_of(m), text) for m in modules() for _, text in sentences(m)),
+        *((page.name, page.read_text("utf-8")) for page in PAGES if page.is_relative_to(PACKAGE)),
+    ]
+    assert [(place, text) for place, text in texts if re.search(r"\bcan['’]t\b", text, re.I)] == []
+
+
 def test_error_message_ends_like_a_sentence() -> None:
     messages = [(place, string_of(call.args[0])) for place, call in _errors() if call.args]
     assert len(messages) > 300

@@ -295,9 +295,9 @@ async def test_unwritable_settings_turn_always_answer_into_grant_with_notice(
         ("ALLOW", "deny", 1, ""),
         ("DENY: it deletes work", "deny", 0, ""),
         ("DENY: it deletes work", "warn", 1, "it deletes work"),
-        ("maybe", "deny", 1, "can't be read"),
+        ("maybe", "deny", 1, "cannot be read"),
         ("ALLOW\nDENY: x", "deny", 1, "both"),
-        ("", "warn", 1, "can't be read"),
+        ("", "warn", 1, "cannot be read"),
     ],
 )
 async def test_c35_judge_can_deny_or_warn_but_never_allow(

@@ -176,7 +176,7 @@ def test_edit_deny_rule_applies_to_files_not_named_literally(
 def test_denial_reason_says_what_to_write_out(project: Project) -> None:
     reason = project.run("$1 x", CURL, mode="yolo").reason
 
-    assert "dirge can't tell which program `$1` is before the command runs; write it out" in reason
+    assert "dirge cannot tell which program `$1` is before the command runs; write it out" in reason
 
 
 def test_plan_mode_denies_command_that_deny_rule_may_match(project: Project) -> None:

@@ -226,7 +226,7 @@ def test_command_that_fails_to_be_analyzed_asks_in_yolo(project: Project) -> Non
     decision = project.gate(mode="yolo").decide([broken])
 
     assert decision.effect == "ask"
-    assert "can't analyze" in decision.reason
+    assert "cannot analyze" in decision.reason
 
 
 @pytest.mark.parametrize(

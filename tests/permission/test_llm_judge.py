@@ -29,13 +29,13 @@ def asked(op: Operation, *resources: str, shown: str = "") -> PermissionRequest:
         ("DENY: it deletes\n work\n\nAnd more.", "deny", "it deletes work"),
         ("DENY", "deny", "the judge gave no reason"),
         ("ALLOW\nDENY: no", "unclear", "the judge said both ALLOW and DENY"),
-        ("ALLOWED", "unclear", "the judge's answer can't be read: 'ALLOWED'"),
+        ("ALLOWED", "unclear", "the judge's answer cannot be read: 'ALLOWED'"),
         (
             "I would ALLOW this",
             "unclear",
-            "the judge's answer can't be read: 'I would ALLOW this'",
+            "the judge's answer cannot be read: 'I would ALLOW this'",
         ),
-        ("", "unclear", "the judge's answer can't be read: ''"),
+        ("", "unclear", "the judge's answer cannot be read: ''"),
     ],
 )
 def test_judge_verdict_is_allow_only_for_unambiguous_allow(

@@ -94,7 +94,7 @@ async def test_fallback_model_answers_under_its_own_name_after_retries(pair: Mak
         Usage(input=10, output=2),
     )
     [notice] = both.reported
-    assert notice.startswith("one/m can't be reached (") and "Using two/m until" in notice
+    assert notice.startswith("one/m cannot be reached (") and "Using two/m until" in notice
 
 
 async def test_wrong_key_is_not_retried_and_fallback_stays_until_next_run(

@@ -107,7 +107,7 @@ def test_broken_provider_package_gives_notice_and_other_models_work(
     models = ModelDirectory(load(environment={}, path=settings), HttpClient(), Redactor())
 
     [notice] = models.notices
-    assert "The provider type `acme` of package acme-dirge can't be" in notice and why in notice
+    assert "The provider type `acme` of package acme-dirge cannot be" in notice and why in notice
     assert models.resolve("other/m2")[0] == "other/m2"
 
 

@@ -218,8 +218,8 @@ async def test_sampling_value_out_of_range_is_request_error(directory):
         ("top_p = 0.0", "`top_p` must be above 0"),
         ('stop_sequences = [""]', "must not hold an empty text"),
         ('options = { messages = "x", seed = 1 }', "dirge itself writes `messages`"),
-        ("options = { at = 2026-01-01 }", "`at` has a value that JSON can't hold"),
-        ("options = { at = nan }", "`at` has a value that JSON can't hold"),
+        ("options = { at = 2026-01-01 }", "`at` has a value that JSON cannot hold"),
+        ("options = { at = nan }", "`at` has a value that JSON cannot hold"),
     ],
 )
 @pytest.mark.parametrize("table", ["[providers.work]\ntype = 'openai'", "[models.m]"])

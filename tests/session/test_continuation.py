@@ -95,7 +95,7 @@ def test_each_pause_writes_its_own_continuation_file(tmp_path):
 def test_unwritable_continuation_folder_is_reported(tmp_path):
     (tmp_path / "file").write_text("")
 
-    with pytest.raises(SessionError, match="Can't write the continuation"):
+    with pytest.raises(SessionError, match="Cannot write the continuation"):
         save_continuation(continuation().as_json(), tmp_path / "file")
 
 
@@ -274,7 +274,7 @@ def load_error(tmp_path, content):
 
 @pytest.mark.parametrize("content", [b"", b"\0\xff", b"[]", b'{"v":"1"}', b"[" * 100_000, b"null"])
 def test_continuation_file_with_garbage_is_rejected(tmp_path, content):
-    assert "can't be used" in load_error(tmp_path, content)
+    assert "cannot be used" in load_error(tmp_path, content)
 
 
 @pytest.mark.parametrize("name", ["session_id", "journal_seq", "calls", "awaiting", "completed"])
@@ -288,7 +288,7 @@ def test_missing_key_of_continuation_is_named_in_error(tmp_path, name):
 @given(st.integers(0, 400))
 def test_truncated_continuation_file_is_rejected(tmp_path_factory, length):
     content = json.dumps(continuation().as_json()).encode()
-    assert "can't be used" in load_error(tmp_path_factory.mktemp("cut"), content[:length])
+    assert "cannot be used" in load_error(tmp_path_factory.mktemp("cut"), content[:length])
 
 
 @given(st.recursive(st.none() | st.integers() | st.text(max_size=3), st.lists, max_leaves=3))
@@ -306,7 +306,7 @@ def test_pipe_folder_or_missing_continuation_file_is_rejected_without_blocking(t
     (tmp_path / "link").symlink_to(tmp_path / "nowhere")
 
     for name in ("pipe", "missing", "link", "."):
-        with pytest.raises(SessionError, match="can't be read"):
+        with pytest.raises(SessionError, match="cannot be read"):
             load_continuation(tmp_path / name)
 
 

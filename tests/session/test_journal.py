@@ -210,7 +210,7 @@ def test_append_on_full_disk_fails_and_leaves_journal_unchanged(path):
     before = path.read_bytes()
 
     for size in range(len(before), len(before) + 120, 7):
-        with disk_full_at(size), pytest.raises(SessionError, match="can't be saved"):
+        with disk_full_at(size), pytest.raises(SessionError, match="cannot be saved"):
             journal.append("b", {"text": "x" * 200}, sync=True)
         assert path.read_bytes() == before
     journal.append("c", None)

@@ -326,7 +326,7 @@ async def test_full_disk_blocks_changing_tools_but_not_reading_tools(start, noti
     assert changing.is_error and "Not run" in changing.text
     assert changing.details["outcome"] == "error"
     assert calls == [1]
-    assert len(notices) == 1 and "can't be saved" in notices[0]
+    assert len(notices) == 1 and "cannot be saved" in notices[0]
 
 
 async def test_records_refused_by_full_disk_are_saved_later_in_order(

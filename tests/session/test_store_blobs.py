@@ -142,7 +142,7 @@ def test_blob_that_cannot_be_written_leaves_journal_unchanged(tmp_path, monkeypa
     (tmp_path / "s").write_text("in the way")
 
     message = {"role": "toolResult", "tool_call_id": "c", "content": LONG}
-    with pytest.raises(SessionError, match="can't be saved"):
+    with pytest.raises(SessionError, match="cannot be saved"):
         journal.append("message", message)
     unchanged = (tmp_path / "s.jsonl").read_bytes() == before
     (tmp_path / "s").unlink()

@@ -201,7 +201,7 @@ def test_segment_that_cannot_be_created_is_created_at_next_append(store, tmp_pat
     (store.folder / "s").write_text("in the way")
 
     journal = store.open("s")
-    with pytest.raises(SessionError, match="can't be saved"):
+    with pytest.raises(SessionError, match="cannot be saved"):
         journal.append("a", None)
     (store.folder / "s").unlink()
     journal.append("b", None)

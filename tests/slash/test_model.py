@@ -229,4 +229,4 @@ async def test_resumed_session_restores_provider_and_model(
         assert conversation.settings.model == "mistral/codestral-3"
     async with open_conversation(WORK_KEY="w") as conversation:
         assert conversation.settings.model == "work/claude-opus-5"
-        assert "mistral/codestral-3 can't be used" in "\n".join(conversation.notices)
+        assert "mistral/codestral-3 cannot be used" in "\n".join(conversation.notices)

@@ -71,5 +71,5 @@ async def test_invalid_tasks_arguments_are_explained(shells, line):
 
 
 async def test_tasks_without_shell_tool_is_refused():
-    with pytest.raises(UsageError, match="can't run commands"):
+    with pytest.raises(UsageError, match="cannot run commands"):
         await run_line("/tasks", None)

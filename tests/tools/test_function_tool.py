@@ -563,7 +563,7 @@ def test_invalid_result_limit_is_type_error() -> None:
 
 
 def test_invalid_output_schema_is_type_error() -> None:
-    with pytest.raises(TypeError, match="The output schema of `look` can't be used"):
+    with pytest.raises(TypeError, match="The output schema of `look` cannot be used"):
 
         @tool(output_schema={"type": "objekt"})
         def look() -> Any:

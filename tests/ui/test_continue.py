@@ -69,7 +69,7 @@ async def test_step_during_run_stops_after_current_turn(project: ScriptedProject
         await driver.send("go")
         await driver.until(lambda: project.model.seen)
         await driver.send("/step now")
-        await driver.until(lambda: "can't start another" in driver.text)
+        await driver.until(lambda: "cannot start another" in driver.text)
         await driver.send("/step")
         await driver.until(lambda: "will pause after this turn's tool calls" in driver.text)
         driver.release_command()

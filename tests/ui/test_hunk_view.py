@@ -275,7 +275,7 @@ async def test_editor_gets_only_accepted_hunks(
     [
         ("sys.exit(3)", "ended with exit code 3. Nothing was changed."),
         ("path.write_bytes(b'\\xff')", "not UTF-8"),
-        ("path.unlink()", "can't be read"),
+        ("path.unlink()", "cannot be read"),
     ],
 )
 async def test_failing_editor_changes_nothing(

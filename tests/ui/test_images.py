@@ -121,7 +121,7 @@ async def test_image_paste_is_refused_for_model_without_vision(
         assert driver.conversation.settings.sees_pictures is None
         driver.conversation.settings.set_model("fake/o3-mini")
         await driver.pilot.press("ctrl+v")
-        await driver.until(lambda: "can't read images" in driver.text)
+        await driver.until(lambda: "cannot read images" in driver.text)
 
         assert driver.app.composer.text == ""
 

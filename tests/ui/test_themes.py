@@ -209,7 +209,7 @@ async def test_theme_that_cannot_be_stored_is_used_until_the_end(
     file.write_text("[ui\n")
     async with running_app(project, settings_file=file) as at:
         await at.send("/theme light")
-        await at.until(lambda: "dirge can't store it" in at.text)
+        await at.until(lambda: "dirge cannot store it" in at.text)
         assert at.app.theme_switcher.theme.name == "light"
     assert file.read_text() == "[ui\n"
 

@@ -84,7 +84,7 @@ class Demo:
         )
         """What to do after the demo."""
         self.no_more = (
-            "I am the script of this demo, and I only know the one task above, so I can't answer "
+            "I am the script of this demo, and I only know the one task above, so I cannot answer "
             f"other prompts. Leave with /quit and run `{command} config init`: it asks for the key "
             "of a service, or uses a model server on this machine. Then run "
             f"`{command}` in the folder of your project."

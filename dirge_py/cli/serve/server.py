@@ -127,7 +127,7 @@ async def _serve(
         try:
             await web.TCPSite(runner, host, port).start()
         except OSError as error:
-            text = f"can't open port {port} of {host}: {error.strerror or error}."
+            text = f"cannot open port {port} of {host}: {error.strerror or error}."
             raise DirgeError(text, hint="`--port 0` picks a free one.") from error
         server.gate.port = runner.addresses[0][1]
         shown = f"[{host}]" if ":" in host else host

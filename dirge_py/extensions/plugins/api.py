@@ -165,7 +165,7 @@ class PluginApi:
             own = {each.name for _, each in self._plugin.added if isinstance(each, FunctionTool)}
             if owner := self._taken.get(made.name) or "this plugin" * (made.name in own):
                 raise PluginError(
-                    f"the tool `{made.name}` can't be added: {owner} has that name.",
+                    f"the tool `{made.name}` cannot be added: {owner} has that name.",
                     hint="Give it another name: `dirge.tool(name=…)`.",
                 )
             self._plugin.added.append((handle, made))
@@ -283,7 +283,7 @@ class PluginApi:
         replacements it counts. To replace and remove needs `allow_override = true`.
         """
         if how not in ("before", "after", "replace", "remove"):
-            raise PluginError(f"`how` can't be {how!r}: before, after, replace or remove.")
+            raise PluginError(f"`how` cannot be {how!r}: before, after, replace or remove.")
         label = f"plugin {self.name}"
         return SectionChange(section=name, text=text, how=how, priority=priority, name=label)
 

@@ -90,7 +90,7 @@ class HookCaller:
         if hook.point == "before_tool_call":
             if hook.failures == 1:
                 self._notify(
-                    f"{who} failed: {why}. Every call that it can't judge is blocked. "
+                    f"{who} failed: {why}. Every call that it cannot judge is blocked. "
                     f"`/plugins off {hook.plugin}` turns the plugin off."
                 )
             text = f"Blocked: the plugin `{hook.plugin}` could not judge this call ({why})."

@@ -184,7 +184,7 @@ def print_all(
             exit_code = await abort_on_signals(printer, work(printer))
             printer.end_lines()
             if printer.stdout.failure:
-                print_notice(f"can't write the output: {printer.stdout.failure}.")
+                print_notice(f"cannot write the output: {printer.stdout.failure}.")
                 return exit_code or 1
             return exit_code
         finally:
@@ -291,7 +291,7 @@ def _continuation(printer: Printer, outcome: AwaitingConfirmation) -> str | None
     conversation = printer.conversation
     if pending_calls(conversation.messages, outcome):
         return printer.keep_continuation()
-    hint = "This session isn't stored, so it can't be continued."
+    hint = "This session isn't stored, so it cannot be continued."
     if outcome.call_ids:
         hint = f"Add --allow with a rule for it, and continue with {_RESUME}."
     elif _can_resume(conversation):

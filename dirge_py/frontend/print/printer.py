@@ -179,7 +179,7 @@ class Printer:
             if path is not None:
                 path.write_text(text + "\n", encoding="utf-8", errors="replace")
         except OSError as error:
-            print_notice(f"can't write {path}: {error.strerror}.")
+            print_notice(f"cannot write {path}: {error.strerror}.")
             return ending.exit_code or 1
         return ending.exit_code
 

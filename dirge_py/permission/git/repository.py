@@ -59,7 +59,7 @@ def git_hazard(folder: str, roots: Sequence[str] = ()) -> str:
     try:
         return next(_hazards(_repositories_above(folder), roots), "")
     except UNREADABLE as error:
-        return f"the repository's settings can't be read: {error}"
+        return f"the repository's settings cannot be read: {error}"
 
 
 def is_bare_repository(folder: str) -> bool:
@@ -116,7 +116,7 @@ def _hazards(repositories: Iterable[_Repository], roots: Sequence[str]) -> Itera
         modules = _values_of(f"{one.work_tree}/.gitmodules")
         index = _index(one, modules, values)
         if index is None:
-            yield f"the index of {one.work_tree} can't be read, and git could enter its submodules"
+            yield f"the index of {one.work_tree} cannot be read, and git could enter its submodules"
             return
         named = [value for key, value in modules if key.endswith(".path")]
         pending += _submodules(one.work_tree, (*index.links, *named))

@@ -20,7 +20,7 @@ from dirge_py.processes.sandbox.seccomp import filter_program
 
 LIMITS = (
     "Other processes and the names of hidden files can be seen, and permissions of your files "
-    "changed. Files directly in the workspace folder can't be created, renamed or removed, only "
+    "changed. Files directly in the workspace folder cannot be created, renamed or removed, only "
     "those in folders below it. There are no terminals (pty), and without the network no sockets "
     "at all, not even to itself. A command that may write to `.git` may also change its hooks."
 )

@@ -60,7 +60,7 @@ def main(words: list[str]) -> None:
         restrict_thread(ruleset, bytes.fromhex(settings["filter"]))
         os.close(ruleset)
     except OSError as error:
-        sys.exit(f"The sandbox can't be created: {error.filename}: {error.strerror}.")
+        sys.exit(f"The sandbox cannot be created: {error.filename}: {error.strerror}.")
     os.environ["TMPDIR"] = settings["tmp"]
     try:
         os.execvp(command[0], command)

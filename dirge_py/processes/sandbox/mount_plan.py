@@ -113,7 +113,7 @@ def _check_entries(root: str) -> None:
         if os.path.islink(os.path.join(root, name)):
             hint = "Put the folder itself there, or for `.git` a file that says `gitdir: FOLDER`."
             raise ProcessError(
-                f"{name} in {root} is a symbolic link, which a sandbox can't protect.", hint=hint
+                f"{name} in {root} is a symbolic link, which a sandbox cannot protect.", hint=hint
             )
 
 

@@ -70,7 +70,7 @@ class ReadOnlyProfile:
             try:
                 self._tmp = self._tmp or TemporaryFolder("read-only")
             except OSError as error:
-                text = f"Can't create a folder for temporary files: {error.strerror or error}."
+                text = f"Cannot create a folder for temporary files: {error.strerror or error}."
                 hint = "Free some space there, or set TMPDIR to a folder that you can write to."
                 raise ProcessError(text, hint=hint) from error
         closed = closed_folders(self._roots(), self._home)

@@ -39,7 +39,7 @@ _NAME = "file access"
 _ACTING = ("config.toml", "*.md", "plugins/**/*.py", "prompts/*.md", "themes/*.toml", "keys/*")
 _LIMIT_S = 2.0
 _OLDEST_GIT = (2, 25)
-_READ_ONLY = "read-only commands can't write, connect or run project files"
+_READ_ONLY = "read-only commands cannot write, connect or run project files"
 
 
 def examine(
@@ -127,7 +127,7 @@ def _state(folder: Path) -> CheckResult:
         there = there.parent
     if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
         fix = f"chmod u+rwx {there}; or set DIRGE_STATE_DIR to another folder"
-        return failed("state folder", f"{folder}: can't be written", fix)
+        return failed("state folder", f"{folder}: cannot be written", fix)
     state = os.statvfs(there)
     free = state.f_bavail * state.f_frsize
     words = f"{folder}, {free / 1024**3:,.1f} GiB free"

@@ -26,7 +26,7 @@ MODES = {
     2026: ("synchronized output", "the screen may flicker while it scrolls"),
     1004: (
         "focus reports",
-        "without them dirge can't tell when you look away, so it never notifies you",
+        "without them dirge cannot tell when you look away, so it never notifies you",
     ),
     2004: (
         "bracketed paste",
@@ -277,7 +277,7 @@ _TMUX_OPTIONS = (
     (
         "focus-events",
         ("on",),
-        "dirge can't tell when you look away, so it never notifies you",
+        "dirge cannot tell when you look away, so it never notifies you",
         "-g {} on",
     ),
 )

@@ -296,7 +296,7 @@ def write_new_file(path: Path, text: str, *, other_name: bool = False) -> Path:
             continue
         except (OSError, ValueError) as error:  # a name with a zero byte is a ValueError
             why = getattr(error, "strerror", None) or error
-            raise FileError(f"{str(path)!r} can't be written: {why}.") from error
+            raise FileError(f"{str(path)!r} cannot be written: {why}.") from error
     raise FileError(f"{str(path)!r} already exists.", hint="Name another file.")
 
 

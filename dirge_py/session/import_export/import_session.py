@@ -41,7 +41,7 @@ def read_external(
             content = file.read(most_bytes + 1)
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or error
-        raise SessionError(f"{str(path)!r} can't be read: {why}.") from error
+        raise SessionError(f"{str(path)!r} cannot be read: {why}.") from error
     if len(content) > most_bytes:
         raise SessionError(f"{str(path)!r} is too large to be a session.")
     text = content.decode("utf-8", "replace")

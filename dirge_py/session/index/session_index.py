@@ -376,7 +376,7 @@ class SessionIndex:
         projects = self._projects(everywhere=everywhere)
         found = self._query(projects, lambda tables: tables.spending(projects))
         if found is None and any((self._folder / project).is_dir() for project in projects):
-            raise UsageError("the session index can't be used.", hint=_REBUILD)
+            raise UsageError("the session index cannot be used.", hint=_REBUILD)
         return found or []
 
     def newest_texts(self, kinds: Collection[str], limit: int) -> list[SearchMatch]:
@@ -388,7 +388,7 @@ class SessionIndex:
             [self._project], lambda tables: tables.newest(self._project, kinds, limit)
         )
         if texts is None and (self._folder / self._project).is_dir():
-            raise UsageError("the session index can't be used.", hint=_REBUILD)
+            raise UsageError("the session index cannot be used.", hint=_REBUILD)
         return texts or []
 
     def rebuild(self) -> int | None:

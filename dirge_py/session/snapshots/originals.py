@@ -95,7 +95,7 @@ class FileCopies:
                 continue  # another process removed it, or the next pruning does
 
 
-NOTHING_KEPT = "this project has no file snapshots, so this can't be undone"
+NOTHING_KEPT = "this project has no file snapshots, so this cannot be undone"
 _NOT_HELD = "it would remove a file that is in no snapshot"
 
 
@@ -120,7 +120,7 @@ def keep_originals(
             return ""
         with contextlib.suppress(OSError):
             if os.stat(real).st_size > MAX_KEPT_BYTES:
-                return f"{_NOT_HELD}; it is too large to be kept, so this can't be undone"
+                return f"{_NOT_HELD}; it is too large to be kept, so this cannot be undone"
         if repository.unheld([real]):
             return f"{_NOT_HELD}; it is kept first, so that /undo brings it back"
         return f"{_NOT_HELD}; a copy is kept first, in {folder}"

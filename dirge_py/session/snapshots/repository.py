@@ -209,7 +209,7 @@ class SnapshotRepository:
             return None
         except (GitFailed, SessionError, OSError) as error:
             why = error.message if isinstance(error, SessionError) else str(error)
-            self._failure = f"Can't take a snapshot of the files: {why}"
+            self._failure = f"Cannot take a snapshot of the files: {why}"
             return None
         self._failure = ""
         return replace(snapshot, held=tuple(path for path in also if self._is_held(path)))
@@ -296,7 +296,7 @@ class SnapshotRepository:
             await self._set_aside()
             return await self._folder.holds(tree)
         except (GitFailed, OSError) as error:
-            self._failure = f"Can't read the snapshots of the files: {error}"
+            self._failure = f"Cannot read the snapshots of the files: {error}"
             return False
 
     async def _ignored_then(self, tree: str, paths: Sequence[str]) -> Collection[str]:

@@ -70,7 +70,7 @@ class StoreFolder:
                 if error.errno == errno.EBUSY:
                     raise SessionError(f"{self.path} is held by another process.") from None
                 raise SessionError(
-                    f"Can't store snapshots in {self._above}: {error.strerror}.",
+                    f"Cannot store snapshots in {self._above}: {error.strerror}.",
                     hint="Free space there, or make the folder writable.",
                 ) from error
             yield
@@ -305,7 +305,7 @@ def _tree_gone(tree: str, error: GitFailed | None = None) -> SessionError:
 
 
 def _unreadable(error: GitFailed) -> SessionError:
-    return SessionError(f"Can't read the snapshot of the files: {error}")
+    return SessionError(f"Cannot read the snapshot of the files: {error}")
 
 
 _LEASES_FOLDER = "dirge"

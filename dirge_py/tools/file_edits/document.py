@@ -83,7 +83,7 @@ def encode_text(text: str) -> bytes:
         return text.encode()
     except UnicodeEncodeError:
         raise FileError(
-            "The text contains half of a surrogate pair, which can't be written.",
+            "The text contains half of a surrogate pair, which cannot be written.",
             hint="Write the character itself.",
         ) from None
 

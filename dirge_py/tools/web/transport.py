@@ -143,7 +143,9 @@ class Decompressor:
     def __init__(self, encoding: str) -> None:
         kind = encoding.strip().lower().removeprefix("x-")
         if kind not in ("", "identity", "gzip", "deflate"):
-            raise ToolFailed(f"The answer is compressed as {encoding[:40]!r}, which can't be read.")
+            raise ToolFailed(
+                f"The answer is compressed as {encoding[:40]!r}, which cannot be read."
+            )
         self._kind = kind
         self._stream = zlib.decompressobj(_GZIP if kind == "gzip" else _ZLIB)
         self._is_over = False

@@ -276,7 +276,7 @@ async def _keep_theme(name: str, front: TuiFrontEnd) -> None:
     try:
         await asyncio.to_thread(save_theme, name, file=file)
     except DirgeError as error:
-        words = f"Theme: {name}, until you quit. dirge can't store it: {error.in_one_line()}"
+        words = f"Theme: {name}, until you quit. dirge cannot store it: {error.in_one_line()}"
         front.show(words, tone="warning")
         return
     own = opener.project_theme

@@ -229,7 +229,7 @@ def read_clipboard(environment: Mapping[str, str] = os.environ) -> ClipboardCont
             return clip
         problem = problem or "The clipboard has neither an image nor text."
     programs = "pngpaste" if sys.platform == "darwin" else "wl-clipboard or xclip"
-    return ClipboardContent(problem=problem or f"Can't read the clipboard: install {programs}.")
+    return ClipboardContent(problem=problem or f"Cannot read the clipboard: install {programs}.")
 
 
 def _of_linux(list_types: Sequence[str], read: Sequence[str], type_flag: str) -> ClipboardContent:

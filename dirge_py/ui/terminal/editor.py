@@ -45,7 +45,7 @@ async def _edit(app: TerminalApp, text: bytes, *, suffix: str) -> bytes:
         code = await hand_over(app, [*command, str(draft)])
         edited = draft.read_bytes()
     except OSError as error:
-        raise ProcessError(f"the text from {editor} can't be read: {error.strerror}.") from error
+        raise ProcessError(f"the text from {editor} cannot be read: {error.strerror}.") from error
     except BaseException:
         draft.unlink(missing_ok=True)
         raise
@@ -73,7 +73,7 @@ async def hand_over(app: TerminalApp, command: list[str]) -> int:
         with app.batch_update(), app.suspend():
             return await run_in_foreground(command)
     except SuspendNotSupported as error:
-        raise ProcessError("this terminal can't be handed to another program.") from error
+        raise ProcessError("this terminal cannot be handed to another program.") from error
     finally:
         await app.reclaim_screen()
 

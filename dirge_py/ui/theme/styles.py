@@ -219,7 +219,7 @@ def read_theme(file: Path, roles: Sequence[str]) -> Theme:
         table = tomllib.loads(text)
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else str(error)
-        raise ConfigError(f"{file}: can't read this theme: {why}.") from error
+        raise ConfigError(f"{file}: cannot read this theme: {why}.") from error
     _check_theme(file, text, table, roles)
     return Theme(name=file.stem, dark=table.get("dark", True), colors=dict(table.get("colors", {})))
 

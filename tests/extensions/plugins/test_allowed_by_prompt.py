@@ -125,5 +125,5 @@ async def test_prompt_may_name_tools_of_plugins_however_similar_to_built_in_ones
 
 def test_project_prompt_cannot_turn_off_user_plugins() -> None:
     files = prompts_in_bytes({"p/x.md": b"---\nplugins: []\n---\nQuiet."})
-    with pytest.raises(ConfigError, match="a project's prompt can't choose your `plugins`"):
+    with pytest.raises(ConfigError, match="a project's prompt cannot choose your `plugins`"):
         PromptBook(files).choose("x")

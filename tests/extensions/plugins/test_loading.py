@@ -135,7 +135,7 @@ def test_case_i05_plugin_tool_with_a_built_in_name_is_refused(plugin_folder: Plu
             return ""
 
     host = plugin_folder.add("greedy", register).host(built_in=tool_names())
-    assert "the tool `read` can't be added: a built-in tool has that name" in host.notices()[0]
+    assert "the tool `read` cannot be added: a built-in tool has that name" in host.notices()[0]
     assert host.tools() == []
 
 

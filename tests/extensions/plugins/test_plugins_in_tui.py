@@ -81,7 +81,7 @@ async def test_plugin_key_bindings_run_commands_but_cannot_replace_enter(project
         await driver.pilot.press("ctrl+x", "j")
         await driver.until(lambda: "one, two" in driver.text)
         assert driver.text.count("one, two") == 1
-        assert "A plugin can't use Enter, so it doesn't run /count-to-two." in driver.text
+        assert "A plugin cannot use Enter, so it doesn't run /count-to-two." in driver.text
         await driver.send("/count-to-two")
         await driver.until(lambda: driver.text.count("one, two") == 2)
 

@@ -112,7 +112,7 @@ def test_script_fails_when_stdout_cannot_be_written(project: Path) -> None:
         )
 
     assert result.returncode == 1
-    assert b"can't write the output" in result.stderr
+    assert b"cannot write the output" in result.stderr
     assert not (project / "made").exists()
 
 

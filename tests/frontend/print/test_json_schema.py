@@ -337,7 +337,7 @@ def test_invalid_schema_is_reported_before_request(
     ("words", "why"),
     [
         (("count",), "only works with -p"),
-        (("-p", "--plan", "mend it"), "can't be combined"),
+        (("-p", "--plan", "mend it"), "cannot be combined"),
         (("-p", "/plan mend it"), "not with the command /plan"),
         (("-p", "/cost"), "not with the command /cost"),
     ],

@@ -253,7 +253,7 @@ def test_unwritable_output_file_is_reported(product: Product) -> None:
     result = product.run("-p", "-o", "answer.txt", "ping")
 
     assert result.stdout == "pong\n"
-    assert "can't write answer.txt" in result.stderr
+    assert "cannot write answer.txt" in result.stderr
     assert result.exit_code == 1
 
 
@@ -324,7 +324,7 @@ def test_answer_that_cannot_be_written_fails(product: Product, output: str) -> N
         result = finish(product.start("-p", "--output-format", output, "x", stdout=full.fileno()))
 
     assert result.exit_code == 1
-    assert "can't write the output: No space left on device" in result.stderr
+    assert "cannot write the output: No space left on device" in result.stderr
 
 
 def test_other_commands_fail_when_stdout_cannot_be_written(product: Product) -> None:
@@ -334,7 +334,7 @@ def test_other_commands_fail_when_stdout_cannot_be_written(product: Product) -> 
         result = finish(product.start_fresh(command, prefix=to_full))
 
         assert result.exit_code == 1
-        assert "can't write the output: No space left on device" in result.stderr
+        assert "cannot write the output: No space left on device" in result.stderr
 
 
 def test_slow_reader_gets_complete_output(product: Product) -> None:

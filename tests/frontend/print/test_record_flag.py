@@ -137,7 +137,7 @@ def test_unwritable_folder_of_recording_ends_start(open_tmp_path: Path, product:
     result = product.run_apart("-p", "--no-session", "--record", str(file), "x", prefix=nobody)
 
     assert result.exit_code == 2
-    assert f"{file}: the file can't be created: Permission denied" in result.stderr
+    assert f"{file}: the file cannot be created: Permission denied" in result.stderr
     assert product.service.requests == []
 
 
@@ -151,7 +151,7 @@ def test_full_disk_stops_recording_but_not_run(product: Product) -> None:
 
         assert (result.exit_code, result.stdout) == (0, "done\n")
         assert (again.exit_code, os.listdir(folder)) == (2, ["run.jsonl"])
-        assert result.stderr.count("can't be written: No space left on device") == 1
+        assert result.stderr.count("cannot be written: No space left on device") == 1
         assert file.stat().st_size <= 8192
 
 

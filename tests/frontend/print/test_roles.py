@@ -41,7 +41,7 @@ def test_fallback_model_is_named_and_billed(product: Product, fallback: str):
     assert result.lines[-1]["total_cost_usd"] == 2.0
     assert (result.lines[-1]["provider"], result.lines[-1]["model"]) == ("spare", "gpt-4.1")
     notices = " ".join(e["content"] for e in events(result, "system_notice"))
-    assert "fake/gpt-4o can't be reached" in notices
+    assert "fake/gpt-4o cannot be reached" in notices
     assert ("[roles] fallback: Provider `keyless` has no API key" in result.stderr) is (
         "keyless" in fallback
     )

@@ -391,7 +391,7 @@ def test_a60_unusable_continuation_explains_reason(notes: Product) -> None:
     assert "not about 'call_9'" in refused(stored, "--tool-call-id", "call_9")
     file.unlink()
     gone = resume(notes, str(file), "--confirm")
-    assert (gone.exit_code, "can't be read" in gone.stderr) == (1, True)
+    assert (gone.exit_code, "cannot be read" in gone.stderr) == (1, True)
     assert notes.journals[0].read_bytes() == before
     assert commands_run(notes) == []
 

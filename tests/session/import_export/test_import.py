@@ -233,7 +233,7 @@ def test_importing_endless_file_fails_without_reading_all_of_it():
 
 
 def test_importing_missing_file_fails(tmp_path):
-    with pytest.raises(SessionError, match=r"can't be read: No such file"):
+    with pytest.raises(SessionError, match=r"cannot be read: No such file"):
         read_external(tmp_path / "absent.jsonl")
 
 

@@ -233,7 +233,7 @@ async def test_rewind_without_snapshot_moves_only_conversation(
         driver.edit(a="one\n")
         await driver.prompt("work", "echo two > a")
         driver.repository.store.rename(tmp_path / "elsewhere")
-        with pytest.raises(DirgeError, match="the files can't go there"):
+        with pytest.raises(DirgeError, match="the files cannot go there"):
             await driver.timeline.rewind(what="both")
         assert len(driver.conversation.messages) == 4
 

@@ -231,5 +231,5 @@ async def test_snapshots_turned_off_makes_removing_ask_but_not_editing(
         await do(conversation, project, patch("delete", "plain"))
 
     [request] = project.user.asked
-    assert "this can't be undone" in " ".join(claim.reason for claim in request.claims)
+    assert "this cannot be undone" in " ".join(claim.reason for claim in request.claims)
     assert not (project.state_dir / "copies").exists()

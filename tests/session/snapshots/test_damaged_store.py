@@ -191,6 +191,6 @@ async def test_full_disk_is_not_treated_as_store_damage(project):
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
     assert not held
-    assert why.startswith("Can't read the snapshots of the files: ")
+    assert why.startswith("Cannot read the snapshots of the files: ")
     assert list(repository.store.parent.glob("*.damaged-*")) == []
     assert await repository.holds(tree)

@@ -94,4 +94,4 @@ async def test_unwritable_state_folder_makes_snapshots_unavailable_with_reason(p
     repository = project.open()
 
     assert await repository.take_snapshot() is None
-    assert "Can't store snapshots in" in repository.unavailable
+    assert "Cannot store snapshots in" in repository.unavailable
