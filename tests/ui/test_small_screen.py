@@ -99,12 +99,12 @@ STATES: list[tuple[Callable[[AppDriver], Awaitable[None]], tuple[str, ...], str]
     (form, ("Which database?", "Esc: cancel"), "type: answer in your own words"),
     (open_question, ("What name?", "Enter: answer", "Esc: cancel"), "Esc: cancel"),
     (trust, ("Trust this", "n No", "y Yes"), "text you type goes to the input"),
-    (sessions, ("Sessions", "▸ hello"), "Ctrl+A: all projects"),
-    (models, ("Model", "▸ fake/gpt"), "Esc: cancel"),
-    (rewind, ("Rewind to", "▸ (current)"), "Esc: cancel"),
+    (sessions, ("Sessions", "▸ hello", "Esc: cancel"), "Ctrl+A: all projects"),
+    (models, ("Model", "▸ fake/gpt", "Esc: cancel"), "Esc: cancel"),
+    (rewind, ("Rewind to", "▸ (current)", "Esc: cancel"), "Esc: cancel"),
     (find, ("/ he", "1 of"), "Enter: next · Esc: close"),
     (help_page, ("Every day",), "/clear"),
-    (completion, ("▸ /compact", "❯ /co"), "Tab: complete"),
+    (completion, ("▸ /compact", "Enter: choose", "❯ /co"), "Tab: complete"),
     (unknown_theme, ("There is no", "theme 'nosuch'.", "See /theme."), "See /theme."),
 ]
 

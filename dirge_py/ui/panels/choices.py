@@ -32,7 +32,7 @@ from dirge_py.ui.transcript.lines import (
 )
 
 _MOST_ROWS = 10
-_SMALL_SCREEN = 8
+_LOW_SCREEN = 16
 _COLUMN = late_pattern(r"\S+(?: \S+)*(?: {2,}|$)")
 _LEAST_COLUMN = 12
 """Cells that the start of a column needs."""
@@ -84,11 +84,11 @@ class ChoiceList(LinesWidget):
         self.refresh()
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        is_low = viewport.height <= _SMALL_SCREEN * 2
-        self._has_key_line = bool(self.keys) and viewport.height > _SMALL_SCREEN
-        most = max(1, viewport.height // 2) if is_low else _MOST_ROWS
-        rows = max(1, min(most, len(self.choices) + bool(self._title)))
-        return rows + self._has_key_line
+        is_low = viewport.height <= _LOW_SCREEN
+        self._has_key_line = bool(self.keys)
+        most = viewport.height // 2 - self._has_key_line if is_low else _MOST_ROWS
+        rows = min(most, len(self.choices) + bool(self._title))
+        return max(1 + bool(self.choices and self._title), rows) + self._has_key_line
 
     def line_at(self, y: int) -> Line:
         styles, width = self._styles, self.size.width
@@ -136,7 +136,10 @@ class ChoiceList(LinesWidget):
     def _key_line(self, width: int) -> Line:
         words = HINT_JOINT.join(long for long, _ in self.keys)
         if cell_len(words) > width:
-            words = fit_hints(HINT_JOINT.join(short for _, short in self.keys), width)
+            shorts = [short for _, short in self.keys]
+            # The first key is the one that people guess.
+            is_narrow = cell_len(HINT_JOINT.join(shorts[:2])) > width
+            words = fit_hints(HINT_JOINT.join(shorts[is_narrow:]), width)
         return hint_line(words, self._styles)
 
 
