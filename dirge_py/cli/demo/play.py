@@ -41,7 +41,13 @@ from dirge_py.types.events import (
     ToolExecutionStart,
 )
 from dirge_py.types.llm import LlmContext, StreamEvent, StreamOptions
-from dirge_py.types.messages import AssistantMessage, Message, ThinkingBlock, ToolResultMessage
+from dirge_py.types.messages import (
+    AssistantMessage,
+    Message,
+    ThinkingBlock,
+    ToolResultMessage,
+    Usage,
+)
 from dirge_py.types.outcomes import Done
 from dirge_py.types.questions import Asker
 
@@ -98,7 +104,8 @@ class Demo:
         script = base / "script.toml"
         script.write_text("replies = []\n", encoding="utf-8")
         (base / "config.toml").write_text(
-            f'[providers.demo]\ntype = "scripted"\nmodel = "script"\nscript = "{script}"\n',
+            f'[providers.demo]\ntype = "scripted"\nmodel = "script"\nscript = "{script}"\n'
+            "[models.script]\nprice_in = 0\nprice_out = 0\nprice_cache_read = 0\n",
             encoding="utf-8",
         )
         # `python3` is dirge's own interpreter, which always exists.
@@ -247,7 +254,8 @@ class DemoScript:
 
     def __init__(self, *, is_paced: bool, next_step: str, no_more: str) -> None:
         self._is_paced = is_paced
-        self._next_step, self._no_more = next_step, no_more
+        self._next_step = next_step
+        self._no_more = Reply(text=no_more, usage=Usage(input=3100, output=95))
         self._replies: list[Reply | ReplyMaker] = [*_replies("fix"), _last_words]
 
     def on_event(self, event: LoopEvent) -> None:
@@ -263,7 +271,7 @@ class DemoScript:
         self, context: LlmContext, options: StreamOptions, signal: AbortSignal
     ) -> AsyncIterator[StreamEvent]:
         """The next reply of this phase."""
-        reply = self._replies.pop(0) if self._replies else Reply(text=self._no_more)
+        reply = self._replies.pop(0) if self._replies else self._no_more
         if not isinstance(reply, Reply):
             is_last = reply is _last_words
             reply = reply(context)

@@ -37,6 +37,7 @@ async def test_further_prompt_in_demo_explains_itself_and_names_config_init(demo
     await conversation.close()
 
     assert conversation.messages[-1].text == demo.no_more
+    assert conversation.cost_usd == 0
     assert "`dirge config init`" in demo.no_more
 
 
