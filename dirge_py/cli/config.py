@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from dirge_py.cli.arguments import build_config_parser
-from dirge_py.cli.flags import own_command, write_line
+from dirge_py.cli.flags import write_line
 from dirge_py.config import commands
 from dirge_py.config.commands import ConfigReport
 from dirge_py.config.load import load
@@ -17,6 +17,7 @@ from dirge_py.config.paths import config_file
 from dirge_py.context.tokens import estimate_text
 from dirge_py.frontend.print.streams import handled_signals
 from dirge_py.frontend.setup_wizard import looks_like_key, set_up
+from dirge_py.lib.paths import own_command
 from dirge_py.lib.text import visible
 from dirge_py.permission.project_trust import SETTINGS, inspect_project
 from dirge_py.providers.discovery import with_local_servers

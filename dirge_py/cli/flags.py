@@ -226,17 +226,6 @@ def _prompt_text(text: str | None, path: str | None) -> str | None:
         raise UsageError(f"cannot read {path}: {error}.") from error
 
 
-def own_command() -> str:
-    """The command that starts dirge in this shell: its path if it isn't on PATH, as in a clone."""
-    import shutil
-
-    program = Path(sys.argv[0]).absolute()
-    if program.name != "dirge" or shutil.which("dirge") or not program.exists():
-        return "dirge"
-    home = Path.home()
-    return f"~/{program.relative_to(home)}" if home in program.parents else str(program)
-
-
 def write_line(text: str, *, tone: "Tone" = "plain") -> None:
     """Write a line or more for people, without control characters; also a `setup_wizard.Notify`."""
     from dirge_py.lib.text import clean

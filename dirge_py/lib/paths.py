@@ -1,6 +1,9 @@
-"""Compares physical paths by components, and formats paths with `~`."""
+"""Compares physical paths by components, formats paths with `~`, and names this program."""
 
 import os
+import shlex
+import shutil
+import sys
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -42,3 +45,19 @@ def shorten_home(path: str) -> str:
     home = os.path.expanduser("~")
     is_inside = home not in ("~", "/") and path.startswith(home.rstrip("/") + "/")
     return f"~{path[len(home.rstrip('/')) :]}" if is_inside else path
+
+
+def own_command() -> str:
+    """Return what starts this program in the user's shell: a path if `dirge` doesn't do so.
+
+    Example: `~/dirge/.venv/bin/dirge`.
+    """
+    # dirge may have changed its folder; a relative path begins in the one where it was started.
+    program = os.path.abspath(os.path.join(os.environ.get("PWD", ""), sys.argv[0]))
+    if os.path.basename(program) != "dirge" or not os.path.exists(program):
+        return "dirge"
+    found = shutil.which("dirge")
+    if found is not None and os.path.samefile(found, program):
+        return "dirge"
+    quoted = shlex.quote(program)
+    return shorten_home(program) if quoted == program else quoted

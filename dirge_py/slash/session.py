@@ -9,7 +9,7 @@ from typing import cast
 from dirge_py.config.paths import state_dir
 from dirge_py.conversation.conversation import Conversation
 from dirge_py.lib.lazy import late_pattern
-from dirge_py.lib.paths import from_home, shorten_home
+from dirge_py.lib.paths import from_home, own_command, shorten_home
 from dirge_py.lib.text import clean, one_line, plural, visible
 from dirge_py.lib.text_width import align_columns, cell_width, cut
 from dirge_py.session.history import shorten_title, title_of
@@ -48,7 +48,8 @@ async def clear(args: str, conversation: Conversation, front: FrontEnd) -> None:
     left = conversation.session_id
     await front.open(None)
     if left:
-        front.show(f"New session. To return to the last one: dirge -r {left}", tone="good")
+        back = f"{own_command()} -r {left}"
+        front.show(f"New session. To return to the last one: {back}", tone="good")
 
 
 def _session_words(conversation: Conversation) -> list[str]:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from dirge_py.frontend.session_opener import notice_sink
+from dirge_py.lib.paths import own_command
 from dirge_py.lib.text import clean
 from dirge_py.ui.actions import ACTIONS
 from dirge_py.ui.app import DirgeApp
@@ -65,4 +66,4 @@ def _resume_hint(app: DirgeApp) -> str:
     conversation = app.controller.conversation
     if conversation is None or conversation.session_id is None or not conversation.messages:
         return ""
-    return f"To come back: dirge -r {conversation.session_id}"
+    return f"To come back: {own_command()} -r {conversation.session_id}"

@@ -16,11 +16,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
 
-from dirge_py.cli.flags import own_command, write_line
+from dirge_py.cli.flags import write_line
 from dirge_py.config.load import load
 from dirge_py.config.sources import Overrides
 from dirge_py.conversation.conversation import Conversation
 from dirge_py.frontend.print.print_mode import PolicyAsker
+from dirge_py.lib.paths import own_command
 from dirge_py.plan.approval import AutoApprove
 from dirge_py.plan.evidence import EvidenceLedger
 from dirge_py.plan.runner import start_plan

@@ -24,6 +24,7 @@ from dirge_py.frontend.session_opener import (
     notice_sink,
 )
 from dirge_py.lib.lazy import late
+from dirge_py.lib.paths import own_command
 from dirge_py.lib.version import __version__
 from dirge_py.slash.base import Choice, FrontEnd, Tone, command
 from dirge_py.slash.permission import MODES
@@ -374,7 +375,7 @@ async def _run(start: LineOptions) -> int:
             left = repl.controller.conversation
             await repl.close()
         if left is not None and left.session_id and left.messages:
-            repl.writer.line(f"To come back: dirge --line -r {left.session_id}")
+            repl.writer.line(f"To come back: {own_command()} --line -r {left.session_id}")
     if repl.source.is_script and repl.writer.problem is not None:
         raise repl.writer.problem
     return _HUNG_UP if repl.source.is_gone else code
