@@ -5,7 +5,7 @@ import threading
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import suppress
 from copy import deepcopy
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import takewhile
 from typing import Any
 
@@ -14,6 +14,7 @@ from dirge_py.agent_loop.cancellation import Aborted, run_to_end, until_aborted
 from dirge_py.agent_loop.interceptors import intercepted
 from dirge_py.agent_loop.merge import changed_result
 from dirge_py.agent_loop.state import RunState
+from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.types import events
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.hooks import CallDecision, Context, Defer, LoopConfig, StopRun, ToolOverride

@@ -5,11 +5,12 @@ import json
 import logging
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, Literal, TypeAlias
 
 from dirge_py.agent_loop.cancellation import Aborted, until_aborted
 from dirge_py.agent_loop.tool_calls import refuse_constant
+from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.types import llm
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.errors import ProviderError

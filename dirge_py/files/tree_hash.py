@@ -6,11 +6,12 @@ import os
 import stat
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from dirge_py.files.resolve import FILE, open_beneath, open_folder_handle
 from dirge_py.files.versions import SETTLED_NS
 from dirge_py.lib.file_lock import closing_descriptor
+from dirge_py.lib.lean_dataclass import dataclass
 
 _CHUNK_BYTES = 1 << 20
 

@@ -8,7 +8,7 @@ import re
 import stat
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from contextlib import AbstractContextManager, suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Protocol
 from dirge_py.files.resolve import FOLDER, Kind, kind_of, open_beneath, open_regular, reason_of
 from dirge_py.files.safe_read import read_regular
 from dirge_py.lib.file_lock import closing_descriptor
+from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.types.errors import FileError
 
 if TYPE_CHECKING:

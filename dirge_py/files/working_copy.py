@@ -16,12 +16,13 @@ import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from dirge_py.files.resolve import FILE, FOLDER, open_beneath, open_folder_handle, reason_of
 from dirge_py.files.tree_hash import RealFolders
 from dirge_py.lib.file_lock import closing_descriptor
 from dirge_py.lib.lazy import late_pattern
+from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.paths import is_below_any
 from dirge_py.types.errors import FileError
 

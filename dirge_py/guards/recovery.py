@@ -3,10 +3,10 @@
 import asyncio
 import random as randomness
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from dirge_py.agent_loop.retry import RecoveryPolicy
+from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.types import messages
 from dirge_py.types.errors import ProviderError
 from dirge_py.types.events import ContextCompacted, EscalationActivated, RetryNotice, SystemNotice

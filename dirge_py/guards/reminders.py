@@ -3,10 +3,11 @@
 import re
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from dirge_py.guards.stop_checks import nudge
 from dirge_py.guards.tool_hooks import claimed_paths
+from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.text import one_line
 from dirge_py.types.hooks import Hooks, TurnInfo
 from dirge_py.types.messages import TYPED_ORIGINS, Message, ToolResultMessage, UserMessage

@@ -4,7 +4,6 @@ import hashlib
 import json
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any, Literal
 
@@ -12,6 +11,7 @@ from dirge_py.agent_loop.tool_calls import signature
 from dirge_py.guards.reminders import FailureTracker
 from dirge_py.guards.stop_checks import nudge
 from dirge_py.lib.lazy import late_pattern
+from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.shell_lexer import starts_program, with_single_spaces
 from dirge_py.lib.text import truncate
 from dirge_py.types.hooks import AfterToolCallResult, Hooks, StopRun, ToolOverride, TurnInfo

@@ -1,11 +1,11 @@
-"""`@dataclass(frozen=True, slots=True)`, cheap to define: what it adds is created on first use.
+"""`@dataclass(slots=True)`, cheap to define: what it adds is created on first use.
 
 The standard decorator compiles six methods for every class, a third of a millisecond each. A
 headless run defines two hundred classes, creates instances of seventy, and compares or prints none.
 Here a class is only given its slots. `__init__` is compiled with the first instance; the `Field`
 objects, `__repr__`, `__eq__` and `__hash__` are the standard library's, created on first use. In
 every other respect the result is a standard dataclass: `fields`, `replace`, `match`, `copy` and
-`pickle` work on it, and classes may inherit from it, which are then standard ones.
+`pickle` work on it, and standard ones may inherit from it.
 
 For classes that a start defines; type checkers see the standard decorator.
 """
@@ -18,15 +18,28 @@ if TYPE_CHECKING:
     from dataclasses import dataclass as dataclass
 else:
 
-    def dataclass(*, frozen: bool, slots: bool, kw_only: bool = False) -> Callable[[type], type]:
-        """Return the class with fields, slots and frozen instances; no other options."""
-        if not (frozen and slots):
-            raise TypeError("These are frozen and have slots; others are `dataclasses.dataclass`.")
+    def dataclass(
+        *, slots: bool, frozen: bool = False, kw_only: bool = False, eq: bool = True
+    ) -> Callable[[type], type]:
+        """Return the class with fields and slots; no other options."""
+        if not slots:
+            raise TypeError("These have slots; others are `dataclasses.dataclass`.")
 
-        return lambda cls: _defined(cls, kw_only)
+        return lambda cls: _defined(cls, _Options(frozen, kw_only, eq))
 
 
-_COMPARING = ("__repr__", "__eq__", "__hash__")
+class _Options(NamedTuple):
+    """The options of one class."""
+
+    frozen: bool
+    kw_only: bool
+    eq: bool
+
+    def standard(self, cls: type) -> Any:
+        """Return the class as the standard decorator makes it, without slots."""
+        return dataclasses.dataclass(frozen=self.frozen, kw_only=self.kw_only, eq=self.eq)(cls)
+
+
 _UNSET = object()
 _OF_EVERY_CLASS = ("__dict__", "__weakref__")
 
@@ -34,23 +47,26 @@ _OF_EVERY_CLASS = ("__dict__", "__weakref__")
 class _Params:
     """What `dataclasses` asks of a class before another one may inherit from it."""
 
-    init = repr = eq = frozen = match_args = slots = True
-    order = unsafe_hash = kw_only = weakref_slot = False
+    init = repr = eq = match_args = slots = True
+    frozen = order = unsafe_hash = kw_only = weakref_slot = False
+
+
+class _FrozenParams(_Params):
+    """The same of a class whose instances are frozen."""
+
+    frozen = True
 
 
 class _FieldsAtFirstUse:
     """`__dataclass_fields__` of one class, replaced by the standard value when it is read."""
 
-    def __init__(self, cls: type, body: Mapping[str, Any], kw_only: bool) -> None:
+    def __init__(self, cls: type, body: Mapping[str, Any], options: "_Options") -> None:
         self._cls = cls
         self._body = body
-        self._kw_only = kw_only
+        self._options = options
 
     def __get__(self, instance: object, owner: type | None = None) -> Any:
-        standard = dataclasses.dataclass(
-            init=False, repr=False, eq=False, match_args=False, kw_only=self._kw_only
-        )
-        twin: Any = standard(_twin(self._cls, self._body))
+        twin = self._options.standard(_twin(self._cls, self._body))
         cls: Any = self._cls
         cls.__dataclass_fields__ = twin.__dataclass_fields__
         return twin.__dataclass_fields__
@@ -66,35 +82,51 @@ class _Parameter(NamedTuple):
     kw_only: bool
 
 
-def _defined(cls: type, kw_only: bool) -> type:
-    if any("__dataclass_fields__" in vars(base) for base in cls.__mro__[1:]):
-        return dataclasses.dataclass(frozen=True, slots=True, kw_only=kw_only)(cls)
+def _defined(cls: type, options: _Options) -> type:
+    bases: list[Any] = [base for base in cls.__mro__[:0:-1] if "__dataclass_fields__" in vars(base)]
+    if any("__lean_parameters__" not in vars(base) for base in bases):
+        raise TypeError(f"{cls.__name__} inherits from a standard dataclass.")
+    if any(base.__dataclass_params__.frozen != options.frozen for base in bases):
+        raise TypeError(f"{cls.__name__} and its base must both be frozen, or both not.")
     body = {name: value for name, value in vars(cls).items() if name not in _OF_EVERY_CLASS}
     hints: Mapping[str, Any] = body.get("__annotations__", {})
     names = [name for name, hint in hints.items() if not _is_class_variable(hint)]
-    parameters = [_parameter(name, body.get(name, dataclasses.MISSING), kw_only) for name in names]
+    by_name = {each.name: each for base in bases for each in base.__lean_parameters__}
+    for name in names:
+        by_name[name] = _parameter(name, body.get(name, dataclasses.MISSING), options.kw_only)
+    parameters = tuple(by_name.values())
     inherited = {name for base in cls.__mro__[1:] for name in vars(base).get("__slots__", ())}
     contents = {name: value for name, value in body.items() if name not in names}
     contents["__slots__"] = tuple(name for name in names if name not in inherited)
     contents["__match_args__"] = tuple(p.name for p in parameters if p.init and not p.kw_only)
     made: dict[str, Any] = {
-        "__setattr__": _refuse_to_assign,
-        "__delattr__": _refuse_to_delete,
         "__getstate__": _state,
         "__setstate__": _restore,
-        "__dataclass_params__": _Params,
+        "__dataclass_params__": _FrozenParams if options.frozen else _Params,
     }
-    lean = type(cls)(cls.__name__, cls.__bases__, {**made, **contents})
+    if options.frozen:
+        made |= {"__setattr__": _refuse_to_assign, "__delattr__": _refuse_to_delete}
+    elif options.eq:
+        made["__hash__"] = None
+    lean: Any = type(cls)(cls.__name__, cls.__bases__, {**made, **contents})
     lean.__qualname__ = cls.__qualname__
     made = {
-        "__init__": _init_at_first_use(lean, parameters),
-        **{name: _standard_at_first_use(lean, name, body, kw_only) for name in _COMPARING},
+        "__init__": _init_at_first_use(lean, parameters, options),
+        **{name: _standard_at_first_use(lean, name, body, options) for name in _added(options)},
     }
     for name, method in made.items():
         if body.get(name) is None:
             setattr(lean, name, method)
-    lean.__dataclass_fields__ = _FieldsAtFirstUse(lean, body, kw_only)  # type: ignore[attr-defined]
-    return lean
+    lean.__lean_parameters__ = parameters
+    lean.__dataclass_fields__ = _FieldsAtFirstUse(lean, body, options)
+    defined: type = lean
+    return defined
+
+
+def _added(options: _Options) -> tuple[str, ...]:
+    """Return the methods that the standard decorator adds for printing and comparing."""
+    compared = ("__eq__", "__hash__") if options.frozen else ("__eq__",)
+    return ("__repr__", *compared) if options.eq else ("__repr__",)
 
 
 def _is_class_variable(hint: Any) -> bool:
@@ -114,16 +146,19 @@ def _twin(cls: type, body: Mapping[str, Any]) -> type:
     return type(cls.__name__, cls.__bases__, dict(body))
 
 
-def _init_at_first_use(cls: type, parameters: Sequence[_Parameter]) -> Callable[..., None]:
+def _init_at_first_use(
+    cls: type, parameters: Sequence[_Parameter], options: _Options
+) -> Callable[..., None]:
     def __init__(self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807
-        init = cls.__init__ = _init_of(cls, parameters)  # type: ignore[misc]
+        init = cls.__init__ = _init_of(cls, parameters, options)  # type: ignore[misc]
         init(self, *args, **kwargs)
 
     return __init__
 
 
-def _init_of(cls: type, parameters: Sequence[_Parameter]) -> Callable[..., None]:
-    """Compile `__init__` as the standard decorator does for a frozen class."""
+def _init_of(cls: type, parameters: Sequence[_Parameter], options: _Options) -> Callable[..., None]:
+    """Compile `__init__` as the standard decorator does."""
+    put = "put(self, {!r}, {})" if options.frozen else "self.{} = {}"
     scope: dict[str, Any] = {"put": object.__setattr__, "unset": _UNSET}
     positional, keyword, lines = ["self"], ["*"], []
     for each in parameters:
@@ -139,7 +174,7 @@ def _init_of(cls: type, parameters: Sequence[_Parameter]) -> Callable[..., None]
             value = f"{default}() if {name} is unset else {name}" if each.init else f"{default}()"
         elif not each.init:
             continue
-        lines.append(f"put(self, {name!r}, {value})")
+        lines.append(put.format(name, value))
         if each.init:
             (keyword if each.kw_only else positional).append(parameter)
     if hasattr(cls, "__post_init__"):
@@ -152,11 +187,11 @@ def _init_of(cls: type, parameters: Sequence[_Parameter]) -> Callable[..., None]
 
 
 def _standard_at_first_use(
-    cls: type, name: str, body: Mapping[str, Any], kw_only: bool
+    cls: type, name: str, body: Mapping[str, Any], options: _Options
 ) -> Callable[..., Any]:
     def method(self: Any, *args: Any) -> Any:
-        twin: Any = dataclasses.dataclass(frozen=True, kw_only=kw_only)(_twin(cls, body))
-        for each in _COMPARING:
+        twin = options.standard(_twin(cls, body))
+        for each in _added(options):
             if body.get(each) is None:
                 setattr(cls, each, getattr(twin, each))
         return getattr(cls, name)(self, *args)

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ from dirge_py.conversation.conversation import Conversation
 from dirge_py.conversation.run import Run
 from dirge_py.guards.broken_answers import EMPTY_KIND
 from dirge_py.lib.lazy import late_pattern
+from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.text import cut_middle, truncate
 from dirge_py.plan.document import read_plan
 from dirge_py.plan.project_guard import read_tree

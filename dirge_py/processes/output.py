@@ -1,7 +1,6 @@
 """The output of a command: bounded in memory, stored whole in a file, cut to an excerpt."""
 
 import codecs
-import dataclasses
 import os
 import time
 from collections.abc import Callable
@@ -57,7 +56,7 @@ class BoundedOutput:
     """Why there is no file; "" if there was no error."""
 
 
-@dataclasses.dataclass(slots=True)
+@dataclass(slots=True)
 class OutputFile:
     """A file being written, up to `MAX_FILE_BYTES`; later output is dropped.
 

@@ -10,7 +10,6 @@ finds a process that left its session, lost its parent and cleared its environme
 
 import asyncio
 import contextlib
-import dataclasses
 import functools
 import os
 import signal
@@ -326,7 +325,7 @@ def _with_descendants(roots: Iterable[int], children: Mapping[int, list[int]]) -
     return family
 
 
-@dataclasses.dataclass(slots=True)
+@dataclass(slots=True)
 class _Orphans:
     """The orphans of one command, as the last scan found them."""
 

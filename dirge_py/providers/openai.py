@@ -7,11 +7,12 @@ They come in pieces and go back whole, in order, with every member as it came.
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 from typing import Any
 
 from dirge_py.lib.lazy import late_pattern
+from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.providers.adapter import (
     ApiFormat,
     Asset,

@@ -8,11 +8,12 @@ phase of a message go back in their place: a `ThinkingBlock` carries such an ite
 import json
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from typing import Any, TypeAlias
 
 from dirge_py.lib.lazy import late_pattern
+from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.providers.adapter import (
     ApiFormat,
     Asset,

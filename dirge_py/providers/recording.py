@@ -15,7 +15,7 @@ import time
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from contextlib import ExitStack, aclosing, suppress
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from datetime import UTC, datetime
 from itertools import takewhile
 from pathlib import Path
@@ -24,6 +24,7 @@ from urllib.parse import parse_qsl, urlsplit, urlunsplit
 
 from dirge_py.config.services import wire_of
 from dirge_py.lib.lazy import late_pattern
+from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.redaction import redacted
 from dirge_py.lib.version import __version__
 from dirge_py.providers.client import HttpClient, HttpRequest, HttpResponse, TransportError

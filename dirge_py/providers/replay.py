@@ -10,9 +10,10 @@ import base64
 import json
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import field, fields, replace
 from typing import Any, NoReturn, cast, get_args
 
+from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.providers import registry
 from dirge_py.providers.client import (
     HttpClient,

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from dirge_py.git.repository import branch_of
+from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.redaction import redacted
 from dirge_py.session.codec import Json, encode_message, encode_usage
 from dirge_py.session.history import LoadedSession, replay, shorten_title
@@ -66,7 +67,7 @@ def _redacted_message(message: Mapping[str, Any], redact: Redact) -> Json:
     return clean
 
 
-@dataclasses.dataclass(slots=True)
+@dataclass(slots=True)
 class _Progress:
     """The progress of a call without a result message."""
 

@@ -6,7 +6,7 @@ import hashlib
 import io
 import os
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import BinaryIO, ClassVar
 
 from pydantic import ConfigDict, Field
@@ -14,6 +14,7 @@ from pydantic import ConfigDict, Field
 from dirge_py.files.assets import AssetStore, AssetType, asset_type, kind_of_binary
 from dirge_py.files.versions import FileIdentity, sha256_of
 from dirge_py.files.workspace import WHOLE_FILE_LIMIT, LocatedPath
+from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.tools.base import PathText, PathTool, ToolArgs, ToolContext
 from dirge_py.tools.search.paths import human_size
 from dirge_py.tools.threads import in_thread

@@ -148,3 +148,63 @@ def test_methods_defined_by_the_class_are_kept() -> None:
     assert Own("a") == Own("a")
     with pytest.raises(ValueError, match="empty"):
         Own("")
+
+
+def _counter(dataclass: Callable[..., Any], **options: Any) -> Any:
+    @dataclass(slots=True, **options)
+    class Counter:
+        """Counts."""
+
+        name: str
+        count: int = 0
+        seen: list[int] = field(default_factory=list)
+
+    return Counter
+
+
+@pytest.mark.parametrize("options", [{}, {"kw_only": True}, {"eq": False}])
+def test_instances_that_are_not_frozen_work_like_dataclasses(options: dict[str, Any]) -> None:
+    ours, theirs = _counter(lean, **options), _counter(dataclasses.dataclass, **options)
+    for counter in (ours, theirs):
+        one, same = counter(name="a"), counter(name="a")
+        one.count += 1
+        one.seen.append(2)
+        assert (one.count, one.seen, same.seen) == (1, [2], [])
+        assert (same == counter(name="a")) == options.get("eq", True)
+        with pytest.raises(AttributeError):
+            one.other = 1
+        assert dataclasses.replace(one, name="b").count == 1
+    assert repr(ours(name="a")) == repr(theirs(name="a"))
+    assert (ours.__hash__ is None) == (theirs.__hash__ is None) == options.get("eq", True)
+
+
+def test_inherited_fields_keep_their_place_and_may_get_another_default() -> None:
+    def family(dataclass: Callable[..., Any]) -> Any:
+        @dataclass(frozen=True, slots=True)
+        class Base:
+            """Two fields."""
+
+            first: int
+            second: int = 2
+
+        @dataclass(frozen=True, slots=True)
+        class Child(Base):
+            """Another default, and one more field."""
+
+            second: int = 3
+            third: int = field(default=4, kw_only=True)
+
+        return Child
+
+    ours, theirs = family(lean), family(dataclasses.dataclass)
+    assert dataclasses.astuple(ours(1)) == dataclasses.astuple(theirs(1)) == (1, 3, 4)
+    assert ours.__match_args__ == theirs.__match_args__
+    assert [each.name for each in dataclasses.fields(ours)] == ["first", "second", "third"]
+
+
+def test_frozen_and_other_classes_do_not_mix() -> None:
+    with pytest.raises(TypeError, match="both be frozen"):
+
+        @lean(slots=True)
+        class Loose(Named):
+            """Not frozen, unlike its base."""

@@ -4,9 +4,10 @@ import contextlib
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal
 
+from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.session.record import parse_timestamp, text_member
 from dirge_py.types.messages import (
     AssistantBlock,

@@ -5,7 +5,6 @@ fence, without an end, indented as a whole, with raw lines in a new file. Such a
 if its meaning is unambiguous.
 """
 
-import dataclasses
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import field
@@ -19,7 +18,7 @@ from dirge_py.tools.file_edits.text_edits import TextEdit
 PatchAction = Literal["create", "update", "delete", "rename"]
 
 
-@dataclasses.dataclass(slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class PatchHunk:
     """Consecutive lines of a file, and their changes."""
 

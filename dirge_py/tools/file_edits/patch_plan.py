@@ -2,13 +2,14 @@
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import pairwise
 
 from dirge_py.files.resolve import absolute, resolve
 from dirge_py.files.versions import FileContent
 from dirge_py.files.workspace import CallFiles
 from dirge_py.lib.hunks import Stretch
+from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.tools.file_edits.diff import FileDiff, diff_of_texts
 from dirge_py.tools.file_edits.document import (
     Replacement,

@@ -13,12 +13,10 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import TextIO, TypeAlias
 
-from dirge_py.lib.lazy import late_pattern
-
 LINE_LIMIT = 4096
 """The most characters of a line that are printed."""
 
-_UNMATCHED = late_pattern("[\r\udc80-\udcff]")
+_UNMATCHED = re.compile("[\r\udc80-\udcff]")
 
 IsHit: TypeAlias = Callable[[str], re.Match[str] | None]
 

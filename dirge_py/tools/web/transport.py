@@ -9,12 +9,13 @@ import ssl
 import zlib
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import zip_longest
 from typing import Any
 
 import httpx
 
+from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.tools.web.dns_guard import DnsGuard
 from dirge_py.tools.web.url import IPAddress, OutgoingRequest, ParsedUrl
 from dirge_py.types.errors import ToolFailed

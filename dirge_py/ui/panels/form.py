@@ -4,7 +4,7 @@ Nothing is selected at first, so that Enter alone answers nothing.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import ClassVar, Literal, Unpack
 
 from rich.cells import cell_len
@@ -12,6 +12,7 @@ from textual import events
 from textual.app import ComposeResult
 from textual.strip import Strip
 
+from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.text import clean, plural, visible_name
 from dirge_py.types.questions import ActingFile, Question, QuestionAnswer, TrustOffer
 from dirge_py.ui.keymap import Scope

@@ -1,12 +1,13 @@
 """What a permission question shows of a call, and the state of its answer."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal
 
 from textual.strip import Strip
 
 from dirge_py.lib.lazy import late_pattern
+from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.text import plural, visible, visible_name
 from dirge_py.types.questions import PermissionAnswer, PermissionRequest, Reach, RuleOffer
 from dirge_py.ui.panels.hunk_view import ChangeSelection, FileSelection, paint_files

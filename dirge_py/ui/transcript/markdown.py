@@ -5,7 +5,7 @@ Nothing is fetched and nothing is hidden: a link shows its target, and an image 
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import zip_longest
 from urllib.parse import urlsplit
 
@@ -16,6 +16,7 @@ from rich.style import Style
 from textual.strip import Strip
 
 from dirge_py.lib.lazy import late_pattern
+from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.text import clean
 from dirge_py.ui.theme.styles import Styles
 from dirge_py.ui.transcript.diff import is_diff_language, paint_fenced
