@@ -12,7 +12,7 @@ from dirge_py.types.messages import AssistantMessage, TextBlock
 from dirge_py.types.outcomes import Failed
 from dirge_py.types.tools import text_result
 from dirge_py.ui.theme.styles import load_theme, styles_for, theme_names
-from dirge_py.ui.transcript.blocks import NoticeBlock, TranscriptBlock
+from dirge_py.ui.transcript.blocks import GreetingBlock, NoticeBlock, TranscriptBlock
 from dirge_py.ui.transcript.layout import TranscriptLayout
 from dirge_py.ui.transcript.lines import LogicalText, chop, fold, wrap
 from dirge_py.ui.transcript.markdown import paint_markdown
@@ -346,6 +346,39 @@ def test_last_column_of_notice_table_is_wrapped_with_indent():
         "          six, seven\n"
         "  ok  keys  many words that take room\n"
         "            and more"
+    )
+
+
+def test_columns_of_notice_that_leave_little_room_are_continued_deeper():
+    page = Page(STYLES, 40)
+    page.add(
+        NoticeBlock(
+            "session  20260101-abcdef  What is wrong with it?\n"
+            "  Ctrl+J, Alt+Enter, Shift+Enter  newline  a new line"
+        )
+    )
+
+    assert page.text == (
+        "· session  20260101-abcdef  What is\n"
+        "           wrong with it?\n"
+        "    Ctrl+J, Alt+Enter, Shift+Enter\n"
+        "        newline  a new line"
+    )
+
+
+def test_greeting_wraps_its_facts_and_breaks_tips_between_hints():
+    page = Page(STYLES, 50)
+    facts = [("mode", "edits files; asks before commands that change things")]
+    tips = ["Enter steers a run, Esc interrupts it · Esc Esc goes back"]
+    page.add(GreetingBlock("dirge", facts, ["/help"], tips))
+
+    assert page.text == (
+        "dirge\n\n"
+        "mode  edits files; asks before commands that\n"
+        "      change things\n\n"
+        "/help\n"
+        "Enter steers a run, Esc interrupts it\n"
+        "Esc Esc goes back"
     )
 
 

@@ -16,7 +16,7 @@ from dirge_py.lib.text import clean, format_cost, plural
 from dirge_py.slash.base import Tone
 from dirge_py.types.messages import Usage
 from dirge_py.ui.theme.styles import Styles
-from dirge_py.ui.transcript.lines import Line, clip, fold, pack_hints, strip, wrap
+from dirge_py.ui.transcript.lines import HINT_JOINT, Line, clip, fold, pack_hints, strip, wrap
 
 
 class TranscriptBlock:
@@ -219,9 +219,7 @@ class NoticeBlock(TranscriptBlock):
         lines = self.text.split("\n")
         for at, line in enumerate(lines):
             mark = "  " if strips or line.startswith(" ") else _MARKS[self._tone]
-            column = _COLUMN.match(line)
-            hanging = 2 + (len(column[0]) if column and len(column[0]) < width // 2 else 0)
-            rest: Line = [(" " * hanging, base)]
+            rest: Line = [(" " * (2 + _hanging_indent(line, width // 2)), base)]
             below = lines[at + 1] if at + 1 < len(lines) else ""
             spans = self._columns(line, below, base, styles)
             strips += wrap(spans, width, first=[(mark, base)], rest=rest)
@@ -242,6 +240,14 @@ class NoticeBlock(TranscriptBlock):
         if line[0] != " ":
             return [(name, styles.dim), (text, base)]
         return [(name, base), (text, styles.dim if text[:1].isalpha() else base)]
+
+
+def _hanging_indent(line: str, most: int) -> int:
+    """Return where a line continues: at its last column that begins before `most`, else deeper."""
+    columns = [len(found[0]) for each in (_COLUMN, _FIRST_COLUMN) if (found := each.match(line))]
+    if columns:
+        columns.append(len(line) - len(line.lstrip(" ")) + 4)
+    return next((column for column in columns if column < most), 0)
 
 
 class DetailBlock(NoticeBlock):
@@ -316,20 +322,27 @@ class GreetingBlock(TranscriptBlock):
     def paint(self, width: int, styles: Styles, *, expanded: bool) -> list[Strip]:
         is_narrow = width < _NARROW
         label = 0 if is_narrow else max(len(name) for name, _ in self._facts) + 2
-        facts: list[Line] = [
-            [(name.ljust(label)[:label], styles.dim), (clip(text, width - label), styles.text)]
+        rest: Line = [(" " * label, styles.text)]
+        facts = [
+            row
             for name, text in self._facts
+            for row in wrap(
+                [(clip(text, width) if is_narrow else text, styles.text)],
+                width,
+                first=[(name.ljust(label)[:label], styles.dim)],
+                rest=rest,
+            )
         ]
         hints = [self._hint[0]] if is_narrow else pack_hints(self._hint, width)
-        tips = () if is_narrow else self._tips
+        tips = [] if is_narrow else self._tips
+        hints += [row for tip in tips for row in pack_hints(tip.split(HINT_JOINT), width)]
         blank: list[Strip] = [] if is_narrow else [strip([])]
         return [
             strip([(clip(self._title, width), styles.heading)]),
             *blank,
-            *map(strip, facts),
+            *facts,
             *blank,
             *(row for hint in hints for row in wrap([(hint, styles.dim)], width)),
-            *(row for tip in tips for row in wrap([(tip, styles.dim)], width)),
         ]
 
 
