@@ -28,7 +28,10 @@ _SAME = {
 """Names that people and Unicode have for keys, and Textual's."""
 _PARTS = late_pattern(r"[^+-]+|[+-]$")
 """The parts of a key; in `ctrl+-` the last sign is no separator."""
-_SIGNS = {"slash": "/", "backslash": "\\", "at": "@", "minus": "-", "plus": "+", "underscore": "_"}
+_SIGNS = {
+    "slash": "/", "backslash": "\\", "at": "@", "minus": "-", "plus": "+", "underscore": "_",
+    "less_than_sign": "<", "greater_than_sign": ">",
+}  # fmt: skip
 _ONE_WORD = {"comma", "semicolon", "colon", "tilde", "apostrophe", "ampersand", "asterisk"}
 _SPELLED = {"escape": "Esc", "pageup": "PageUp", "pagedown": "PageDown"}
 _MODIFIERS = frozenset(("alt", "ctrl", "shift", "super", "hyper"))

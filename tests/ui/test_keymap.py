@@ -88,6 +88,7 @@ def test_user_key_overrides_plugin_key_and_plugin_key_overrides_preset():
         ("pageup", "PageUp"),
         ("shift+tab", "Shift+Tab"),
         ("ctrl+underscore", "Ctrl+_"),
+        ("alt+less_than_sign", "Alt+<"),
         ("y", "y"),
         ("ctrl+x left_square_bracket", "Ctrl+X ["),
     ],
