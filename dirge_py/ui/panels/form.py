@@ -42,6 +42,12 @@ class TrustDialog(Dialog[bool]):
         super().__init__(**options)
         self._offer = offer
         self._chosen: Literal["deny", "trust", ""] = ""
+        self._is_airy = False
+
+    def _body_height(self, width: int, rows: int, others: int) -> int:
+        self._is_airy = False
+        self._is_airy = has_air(len(self._paint_body(width)) + others, rows)
+        return len(self._paint_body(width))
 
     def _paint_body(self, width: int) -> Sequence[Strip]:
         styles, files = self._styles, self._offer.files
@@ -50,10 +56,12 @@ class TrustDialog(Dialog[bool]):
         count = plural(len(files), "file")
         why = f"{count} in it would be read as settings or instructions, or run as code."
         strips += wrap([(why, styles.text)], width)
+        air = [Strip.blank(width, styles.text)] if self._is_airy else []
+        strips += air
         for file in files:
             strips += self._file(file, width)
         without = "Without trust none of them is used; everything else works."
-        return [*strips, *wrap([(without, styles.dim)], width)]
+        return [*strips, *wrap([(without, styles.dim)], width), *air]
 
     def _file(self, file: ActingFile, width: int) -> list[Strip]:
         styles = self._styles
@@ -83,7 +91,8 @@ class TrustDialog(Dialog[bool]):
         key = self._keymap.name_of("trust", action)
         line: Line = [
             (mark, styles.accent),
-            (f"{key} {words}", style if is_possible else styles.dim),
+            (key, (style if is_possible else styles.dim) + styles.strong),
+            (f" {words}", style if is_possible else styles.dim),
         ]
         if mark.strip():
             width = max(1, self._menu.size.width - 1)
@@ -269,7 +278,7 @@ class QuestionForm(Dialog[Sequence[QuestionAnswer] | None]):
         if self._now.question.options and self._now.is_on_own_words:
             return "answer in your own words"
         if self._now.question.options and self._now.question.is_multiple:
-            return f"answer with {len(self._now.ticked) or 'none'}"
+            return f"answer ({len(self._now.ticked) or 'none'} ticked)"
         return "answer"
 
     def _repaint(self) -> None:
