@@ -186,13 +186,13 @@ async def test_ctrl_r_searches_history_while_typing(project: ScriptedProject):
         await driver.pilot.press("ctrl+r")
         await driver.type("pars")
         assert driver.app.composer.text == "test the parser"
-        await driver.until(lambda: "(search) pars" in driver.screen)
+        await driver.until(lambda: "Search prompts: pars" in driver.screen)
         await driver.pilot.press("ctrl+r")
         assert driver.app.composer.text == "fix the parser"
         await driver.pilot.press("ctrl+s")
         assert driver.app.composer.text == "test the parser"
         await driver.pilot.press("enter")
-        await driver.until(lambda: "(search)" not in driver.screen)
+        await driver.until(lambda: "Search prompts" not in driver.screen)
         assert (driver.app.composer.text, len(driver.sent)) == ("test the parser", 3)
         await driver.pilot.press("ctrl+underscore")
         assert driver.app.composer.text == "my draft"
@@ -219,7 +219,7 @@ async def test_history_search_without_match_keeps_draft(project: ScriptedProject
     async with running_app(project) as driver:
         await driver.type("my draft")
         await driver.pilot.press("ctrl+r", "z")
-        await driver.until(lambda: "(search) no match: z" in driver.screen)
+        await driver.until(lambda: "Search prompts: no match: z" in driver.screen)
         assert driver.app.composer.draft == "my draft"
         await driver.pilot.press("enter")
         assert driver.app.composer.text == "my draft"
@@ -238,10 +238,10 @@ async def test_history_search_shows_no_prompt_that_does_not_match(project: Scrip
         await driver.send("fix the parser")
         await driver.idle()
         await driver.pilot.press("ctrl+r", "f", "ctrl+r")
-        await driver.until(lambda: "(search) no other match: f" in driver.screen)
+        await driver.until(lambda: "Search prompts: no other match: f" in driver.screen)
         assert driver.app.composer.text == "fix the parser"
         await driver.pilot.press("z")
-        await driver.until(lambda: "(search) no match: fz" in driver.screen)
+        await driver.until(lambda: "Search prompts: no match: fz" in driver.screen)
         assert driver.app.composer.text == ""
         await driver.pilot.press("backspace")
         assert driver.app.composer.text == "fix the parser"

@@ -77,9 +77,7 @@ _YES = "Append them"
 
 @command("doctor", "find problems with your terminal and setup, and how to fix them")
 async def doctor(args: str, conversation: "Conversation", front: TuiFrontEnd) -> None:
-    results = await _examine(front.app, conversation)
-    has_problem = any(result.state == "problem" for result in results)
-    front.show(as_text(results), tone="warning" if has_problem else "plain")
+    front.show(as_text(await _examine(front.app, conversation)))
 
 
 @command(

@@ -92,7 +92,7 @@ class ReverseSearch:
     def words(self) -> str:
         """The state of the search."""
         failure = "no match: " if self.match is None else "no other match: "
-        return f"(search) {failure if self._has_failed else ''}{self._query}"
+        return f"Search prompts: {failure if self._has_failed else ''}{self._query}"
 
     def type(self, text: str) -> None:
         """Add text to the query; a prompt that still matches stays, else the draft is shown."""
