@@ -62,6 +62,7 @@ class ModelProfile:
         return self.images
 
 
+@cache
 def find_model_profile(provider_type: str, model_id: str) -> ModelProfile:
     """The profile of the longest known id that `model_id` starts with.
 
