@@ -1,4 +1,4 @@
-# make run | test | check | pictures | strings | peers | gateway | security | crash | endurance | bench: each makes what it needs in .venv and nowhere else.
+# make run | test | check | definitions | pictures | strings | peers | gateway | security | crash | endurance | bench: each makes what it needs in .venv and nowhere else.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -8,7 +8,7 @@ SECURITY_SIZE ?= full
 
 PEERS := .peers
 
-.PHONY: run test check pictures strings peers gateway security crash endurance bench clean
+.PHONY: run test check definitions pictures strings peers gateway security crash endurance bench clean
 
 run: $(VENV)/.installed
 	@if [ ! -t 0 ] || [ ! -t 1 ]; then \
@@ -29,6 +29,10 @@ check: $(VENV)/.checked
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
 	$(MAKE) test
+
+# What requests need of the tools, from their modules and descriptions.
+definitions: $(VENV)/.tested
+	$(BIN)/python -m tests.tools.definitions
 
 # The pictures of README.md and docs/, from the program itself; only the model is a script.
 pictures: $(VENV)/.tested

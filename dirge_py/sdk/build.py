@@ -382,6 +382,7 @@ class _ProductBuilder(ConversationBuilder):
             processes=workplace.runner,
             shells=workplace.shells,
             web=web.service if web is not None else None,
+            unavailable={"websearch": web.service.search_problem} if web is not None else {},
             outputs=OutputStore(self.folder / "output"),
             assets=AssetStore(self.folder / "assets"),
             todo=todo,

@@ -5,7 +5,8 @@ from typing import Any, Literal
 
 from pydantic import model_validator
 
-from dirge_py.tools.base import PathText, Tool, ToolArgs, ToolContext, check_path_text, rename_keys
+from dirge_py.tools.arguments import PathText, ToolArgs, check_path_text
+from dirge_py.tools.base import Tool, ToolContext, rename_keys
 from dirge_py.tools.file_edits.file_changes import AppliedChanges, apply_changes, preview_changes
 from dirge_py.tools.file_edits.patch import PatchOperation, parse_patch
 from dirge_py.tools.file_edits.patch_plan import PatchPlanner

@@ -1,23 +1,23 @@
 """The base of all tools: a tool is a name, typed arguments, claims, and an action.
 
 A tool is one module `<name>.py` here that exports `TOOL`, with `<name>.md` beside it: the
-description for the model. Tools never mention permission: they declare claims, which the permission
-hook reads.
+description for the model. `make definitions` collects what a request needs of all of them in
+`definitions.json`. Tools never mention permission: they declare claims, which the permission hook
+reads.
 """
 
 import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeAlias, TypeVar
 
-from pydantic import AfterValidator, BaseModel, ConfigDict
-
-from dirge_py.files.resolve import absolute, check_spelling
+from dirge_py.files.resolve import absolute
 from dirge_py.files.workspace import CallFiles, Workspace
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.types.abort import AbortSignal
-from dirge_py.types.errors import FileError, ToolFailed
+from dirge_py.types.errors import ToolFailed
 from dirge_py.types.questions import Question, QuestionAnswer
 from dirge_py.types.tools import (
     Audience,
@@ -31,34 +31,14 @@ from dirge_py.types.tools import (
 )
 
 if TYPE_CHECKING:
+    from pydantic import BaseModel
+
     from dirge_py.files.assets import AssetStore
     from dirge_py.processes.output import OutputStore
     from dirge_py.processes.runner import Runner, Shells
     from dirge_py.tools.todo_list import TodoList
     from dirge_py.tools.web.service import WebService
     from dirge_py.types.memory import MemoryUpdate, StoreName
-
-
-def check_path_text(path: str) -> str:
-    """Return the path. Raises ValueError if no file can have this name."""
-    try:
-        check_spelling(path)
-        path.encode()
-    except UnicodeEncodeError:
-        raise ValueError("contains half of a surrogate pair") from None
-    except FileError as error:
-        raise ValueError(error.message) from None
-    return path
-
-
-PathText = Annotated[str, AfterValidator(check_path_text)]
-"""A path as a model wrote it; text that no file name can have is an invalid argument."""
-
-
-class ToolArgs(BaseModel):
-    """Arguments of a tool; the model sees each field's description."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
 
 class MemoryStore(Protocol):
@@ -109,6 +89,8 @@ class ToolServices:
     redact: Redact | None = None
     ask: AskPerson | None = None
     memory: MemoryStore | None = None
+    unavailable: Mapping[str, str] = field(default_factory=dict)
+    """Why tools can't be used although their services are there, by name."""
     limits: ToolLimits = ToolLimits()
     session_id: str = ""
     """The id of the stored session; "" if it is not stored."""
@@ -190,7 +172,7 @@ class Hints:
 NO_HINTS = Hints()
 
 
-Args = TypeVar("Args", bound=BaseModel)
+Args = TypeVar("Args", bound="BaseModel")
 
 
 class Tool(ABC, Generic[Args]):
@@ -201,7 +183,7 @@ class Tool(ABC, Generic[Args]):
 
     name: ClassVar[str]
     label: ClassVar[str]
-    args: ClassVar[type[BaseModel]]
+    args: "ClassVar[type[BaseModel]]"
     other_names: ClassVar[Mapping[str, str]] = {}
     """Names that other agents use for fields of `args`, with the name here."""
     mode: ClassVar[ToolExecutionMode | None] = None
@@ -226,6 +208,13 @@ class Tool(ABC, Generic[Args]):
         """Return the description for the model, from the `.md` file beside the tool's module."""
         return Path(inspect.getfile(type(self))).with_suffix(".md").read_text("utf-8").strip()
 
+    @property
+    def parameters(self) -> Mapping[str, Any]:
+        """Return the JSON Schema of the arguments."""
+        from dirge_py.tools.arguments import parameters_of  # noqa: PLC0415 - imports pydantic
+
+        return parameters_of(self.args)
+
     @abstractmethod
     async def run(self, args: Args, ctx: ToolContext) -> LoopToolResult | str:
         """Execute the call; a string is a success. Raises DirgeError with a text for the model."""
@@ -244,7 +233,7 @@ class Tool(ABC, Generic[Args]):
 
     def unavailable(self, services: ToolServices) -> str:
         """Return why the tool can't be used now, or "". Called before each model call and run."""
-        return ""
+        return services.unavailable.get(self.name, "")
 
 
 class PathTool(Tool[Args]):

@@ -14,7 +14,8 @@ from dirge_py.processes.output import excerpt
 from dirge_py.processes.runner import BACKGROUND_TIMEOUT_S, MAX_TIMEOUT_S, NewOutput, ShellState
 from dirge_py.processes.running_command import CommandResult
 from dirge_py.processes.watch import WatchSettings
-from dirge_py.tools.base import PathText, Tool, ToolArgs, ToolContext, rename_keys
+from dirge_py.tools.arguments import PathText, ToolArgs
+from dirge_py.tools.base import Tool, ToolContext, rename_keys
 from dirge_py.types.errors import FileError, ToolFailed
 from dirge_py.types.tools import (
     Claim,

@@ -2,7 +2,8 @@
 
 from pydantic import Field
 
-from dirge_py.tools.base import SessionTool, ToolArgs, ToolContext
+from dirge_py.tools.arguments import ToolArgs
+from dirge_py.tools.base import SessionTool, ToolContext
 from dirge_py.tools.bash import shell_result
 from dirge_py.types.tools import LoopToolResult
 

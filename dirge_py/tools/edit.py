@@ -6,7 +6,8 @@ from typing import Any
 from pydantic import model_validator
 
 from dirge_py.files.workspace import CallFiles
-from dirge_py.tools.base import PathText, Tool, ToolArgs, ToolContext, rename_keys
+from dirge_py.tools.arguments import PathText, ToolArgs
+from dirge_py.tools.base import Tool, ToolContext, rename_keys
 from dirge_py.tools.file_edits.file_changes import (
     AppliedChanges,
     PlannedChange,

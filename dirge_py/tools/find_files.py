@@ -6,7 +6,8 @@ from pydantic import Field
 
 from dirge_py.files.walk import FileSearch
 from dirge_py.lib.text import plural
-from dirge_py.tools.base import PathText, PathTool, ToolArgs, ToolContext
+from dirge_py.tools.arguments import PathText, ToolArgs
+from dirge_py.tools.base import PathTool, ToolContext
 from dirge_py.tools.search.lines import find_ripgrep, search_names
 from dirge_py.tools.search.paths import list_found, walk_folder, withheld_note
 from dirge_py.tools.search.pattern import portable_pattern

@@ -21,9 +21,10 @@ from pydantic.errors import PydanticSchemaGenerationError
 from pydantic_core import to_jsonable_python
 
 from dirge_py.lib.lazy import late_pattern
-from dirge_py.tools.base import NO_HINTS, Hints, Tool, ToolArgs, ToolContext, ToolServices
+from dirge_py.tools.arguments import ToolArgs, parameters_of
+from dirge_py.tools.base import NO_HINTS, Hints, Tool, ToolContext, ToolServices
 from dirge_py.tools.threads import in_thread
-from dirge_py.tools.toolbox import parameters_of, schema_fault
+from dirge_py.tools.toolbox import schema_fault
 from dirge_py.types.tools import (
     Claim,
     Interceptor,

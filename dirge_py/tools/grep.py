@@ -9,7 +9,8 @@ from pydantic import Field
 
 from dirge_py.files.walk import FileSearch, FoundFile
 from dirge_py.lib.text import plural
-from dirge_py.tools.base import PathText, PathTool, ToolArgs, ToolContext
+from dirge_py.tools.arguments import PathText, ToolArgs
+from dirge_py.tools.base import PathTool, ToolContext
 from dirge_py.tools.search.lines import (
     LINE_LIMIT,
     LineSearch,

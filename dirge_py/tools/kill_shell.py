@@ -2,7 +2,8 @@
 
 from pydantic import Field
 
-from dirge_py.tools.base import SessionTool, ToolArgs, ToolContext
+from dirge_py.tools.arguments import ToolArgs
+from dirge_py.tools.base import SessionTool, ToolContext
 from dirge_py.tools.bash import describe_shell, shell_details
 from dirge_py.types.tools import LoopToolResult, text_result
 

@@ -4,7 +4,8 @@ from pydantic import Field
 
 from dirge_py.files.walk import DirectoryEntry
 from dirge_py.lib.text import plural
-from dirge_py.tools.base import PathText, PathTool, ToolArgs, ToolContext
+from dirge_py.tools.arguments import PathText, ToolArgs
+from dirge_py.tools.base import PathTool, ToolContext
 from dirge_py.tools.search.paths import human_size, printable_name, require_folder, withheld_note
 from dirge_py.tools.threads import in_thread
 from dirge_py.types.errors import FileError

@@ -6,7 +6,8 @@ from typing import Literal
 from pydantic import Field
 
 from dirge_py.lib.text import clean
-from dirge_py.tools.base import Tool, ToolArgs, ToolContext
+from dirge_py.tools.arguments import ToolArgs
+from dirge_py.tools.base import Tool, ToolContext
 from dirge_py.types.errors import ToolFailed
 from dirge_py.types.memory import MemoryUpdate
 from dirge_py.types.tools import Claim, LoopToolResult, Preview, text_result

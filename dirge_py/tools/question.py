@@ -5,7 +5,8 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field
 
-from dirge_py.tools.base import Hints, SessionTool, ToolArgs, ToolContext, rename_keys
+from dirge_py.tools.arguments import ToolArgs
+from dirge_py.tools.base import Hints, SessionTool, ToolContext, rename_keys
 from dirge_py.types.errors import ToolFailed
 from dirge_py.types.questions import Question, QuestionOption
 from dirge_py.types.tools import LoopToolResult, text_result

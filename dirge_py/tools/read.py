@@ -15,7 +15,8 @@ from dirge_py.files.assets import AssetStore, AssetType, asset_type, kind_of_bin
 from dirge_py.files.versions import FileIdentity, sha256_of
 from dirge_py.files.workspace import WHOLE_FILE_LIMIT, LocatedPath
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.tools.base import PathText, PathTool, ToolArgs, ToolContext
+from dirge_py.tools.arguments import PathText, ToolArgs
+from dirge_py.tools.base import PathTool, ToolContext
 from dirge_py.tools.search.paths import human_size
 from dirge_py.tools.threads import in_thread
 from dirge_py.types.errors import FileError

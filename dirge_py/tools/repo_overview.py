@@ -11,7 +11,8 @@ from pydantic import Field
 from dirge_py.files.walk import FileSearch
 from dirge_py.files.workspace import CallFiles
 from dirge_py.lib.text import fair_shares, plural
-from dirge_py.tools.base import PathText, PathTool, ToolArgs, ToolContext
+from dirge_py.tools.arguments import PathText, ToolArgs
+from dirge_py.tools.base import PathTool, ToolContext
 from dirge_py.tools.file_edits.document import count_lines
 from dirge_py.tools.search.paths import printable_name, walk_folder, withheld_note
 from dirge_py.tools.threads import in_thread

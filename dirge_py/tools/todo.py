@@ -7,7 +7,8 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, Field
 
 from dirge_py.lib.text import plural
-from dirge_py.tools.base import SessionTool, ToolArgs, ToolContext, rename_keys
+from dirge_py.tools.arguments import ToolArgs
+from dirge_py.tools.base import SessionTool, ToolContext, rename_keys
 from dirge_py.tools.todo_list import TodoItem, TodoStatus
 from dirge_py.types.errors import ToolFailed
 from dirge_py.types.tools import LoopToolResult, text_result

@@ -1,6 +1,7 @@
-"""Prepares tools for the loop: schemas, validation, and one call run with its services.
+"""Prepares tools for the loop: validation, and one call run with its services.
 
-It finds the built-in tools: every `<name>.py` in this folder with a `<name>.md` beside it.
+It also names the built-in tools: `definitions.json` has what the model and the user get of them,
+and the module of one is imported by its first call.
 """
 
 import importlib
@@ -8,21 +9,16 @@ import json
 import re
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from copy import deepcopy
 from dataclasses import replace
-from functools import cached_property, lru_cache, partial
+from functools import cache, cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
-
-from pydantic import BaseModel, ValidationError
+from typing import TYPE_CHECKING, Any
 
 from dirge_py.agent_loop.interceptors import intercepted
 from dirge_py.agent_loop.tool_calls import refuse_constant
 from dirge_py.lib.identity_cache import IdentityCache
 from dirge_py.lib.nearest import nearest
-from dirge_py.lib.schemas import Path as SchemaPath
-from dirge_py.lib.schemas import Schema, child, parts, properties_of, types_at
-from dirge_py.tools.base import Tool, ToolContext, ToolServices
+from dirge_py.tools.base import Hints, Tool, ToolContext, ToolServices
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.errors import DirgeError, ModelRetry, ToolFailed, UsageError
 from dirge_py.types.messages import TextBlock
@@ -45,6 +41,7 @@ from dirge_py.types.tools import (
 if TYPE_CHECKING:
     from jsonschema import ValidationError as SchemaViolation
     from jsonschema.protocols import Validator
+    from pydantic import BaseModel
 
 
 _MOST_PARSED = 64
@@ -79,7 +76,7 @@ class BoundTool:
 
     @cached_property
     def parameters(self) -> Mapping[str, Any]:
-        return parameters_of(self.tool.args)
+        return self.tool.parameters
 
     @property
     def unavailable(self) -> str:
@@ -100,16 +97,17 @@ class BoundTool:
     def claims(self, arguments: Mapping[str, Any]) -> Sequence[Claim]:
         return self.tool.claims(self._known(arguments), self._context())
 
-    def claims_of_part(self, arguments: Mapping[str, Any]) -> Sequence[Claim]:
-        """Return the claims of incomplete arguments. Raises ValueError if one of them is wrong."""
-        try:
-            model = self.tool.args.model_validate(arguments)
-        except ValidationError as error:
-            # An error about the whole may be due to the missing part.
-            is_wrong = any(each["type"] != "missing" and each["loc"] for each in error.errors())
-            if is_wrong or _first_required(self) not in arguments:
-                raise ValueError(describe_mistakes(error, self.name, self.parameters)) from None
-            model = self.tool.args.model_construct(None, **arguments)
+    def claims_of_part(self, arguments: str | Mapping[str, Any]) -> Sequence[Claim]:
+        """Return the claims of incomplete arguments; a string is the first required one.
+
+        Raises ValueError if one of them is wrong.
+        """
+        from dirge_py.tools.arguments import first_required, parse_part  # noqa: PLC0415 - pydantic
+
+        if isinstance(arguments, str):
+            arguments = {first_required(self.parameters): arguments}
+        prepared = self.prepare_arguments(dict(arguments))
+        model = parse_part(self.tool.args, prepared, tool=self.name, schema=self.parameters)
         return self.tool.claims(model, self._context())
 
     def preview(self, arguments: Mapping[str, Any]) -> Preview | None:
@@ -151,18 +149,9 @@ class BoundTool:
 
     def validate(self, arguments: Any) -> Mapping[str, Any]:
         """Return the arguments as they will be used; InvalidArguments has a text for the model."""
-        own = arguments
-        with suppress(Exception):  # a value that can't be copied did not come from a model
-            own = deepcopy(arguments)  # what is remembered must not change with the arguments
-        try:
-            model = self.tool.args.model_validate(own)
-        except ValidationError as error:
-            raise invalid_arguments(error, self.name, self.parameters, arguments) from None
-        if booleans := list(booleans_for_numbers(arguments, self.parameters)):
-            problem = f"do not fit: {_places(booleans)} must be a number."
-            raise InvalidArguments(f"The arguments of `{self.name}` {problem}", booleans)
-        if unknown := list(undeclared_properties(arguments, self.parameters)):
-            raise InvalidArguments(f"`{self.name}` has no property {_places(unknown)}.", unknown)
+        from dirge_py.tools.arguments import parse_arguments  # noqa: PLC0415 - pydantic
+
+        model = parse_arguments(self.tool.args, arguments, tool=self.name, schema=self.parameters)
         valid = model.model_dump(exclude_unset=True)
         with suppress(TypeError):
             self._parsed[_as_key(valid)] = model
@@ -170,7 +159,7 @@ class BoundTool:
             del self._parsed[next(iter(self._parsed))]
         return valid
 
-    def _known(self, arguments: Mapping[str, Any]) -> BaseModel:
+    def _known(self, arguments: Mapping[str, Any]) -> "BaseModel":
         """Return the parsed form of these arguments; those that were not validated are parsed."""
         with suppress(KeyError, TypeError):
             return self._parsed[_as_key(arguments)]
@@ -235,10 +224,8 @@ class Toolbox:
             near = nearest(name, self._bound)
             hint = f"Did you mean `{near}`?" if near else f"Tools: {', '.join(self._bound)}."
             raise UsageError(f"There is no tool `{name}`.", hint=hint)
-        if isinstance(arguments, str):
-            arguments = {_first_required(tool): arguments}
         try:
-            return tool.claims_of_part(tool.prepare_arguments(dict(arguments)))
+            return tool.claims_of_part(arguments)
         except ValueError as error:
             raise UsageError(str(error)) from None
 
@@ -287,149 +274,63 @@ def _as_key(value: Any) -> Hashable:
     return type(value), value
 
 
-def _places(problems: Sequence[ArgumentProblem]) -> str:
-    return ", ".join(f"`{'.'.join(map(str, each.path))}`" for each in problems)
+_DEFINITIONS = Path(__file__).with_name("definitions.json")
 
 
-def _first_required(tool: BoundTool) -> str:
-    fields = tool.tool.args.model_fields
-    required = (name for name, field in fields.items() if field.is_required())
-    return next(required, next(iter(fields), ""))
+class BuiltInTool(Tool[Any]):
+    """A built-in tool by its definition; what needs its code imports its module."""
+
+    def __init__(self, name: str, definition: Mapping[str, Any]) -> None:
+        self._definition = definition
+        needs, hints = tuple(definition["needs"]), Hints(**definition["hints"])
+        vars(self).update(definition["properties"], name=name, needs=needs, hints=hints)
+
+    @property
+    def description(self) -> str:
+        description: str = self._definition["description"]
+        return description
+
+    @property
+    def parameters(self) -> Mapping[str, Any]:
+        parameters: Mapping[str, Any] = self._definition["parameters"]
+        return parameters
+
+    @cached_property
+    def _tool(self) -> Tool[Any]:
+        tool: Tool[Any] = importlib.import_module(f"dirge_py.tools.{self.name}").TOOL
+        return tool
+
+    @property
+    def args(self) -> "type[BaseModel]":  # type: ignore[override]
+        return self._tool.args
+
+    async def run(self, args: "BaseModel", ctx: ToolContext) -> LoopToolResult | str:
+        return await self._tool.run(args, ctx)
+
+    def claims(self, args: "BaseModel", ctx: ToolContext) -> Sequence[Claim]:
+        return self._tool.claims(args, ctx)
+
+    def preview(self, args: "BaseModel", ctx: ToolContext) -> Preview | None:
+        return self._tool.preview(args, ctx)
+
+    def prepare(self, arguments: Any) -> Any:
+        return self._tool.prepare(arguments)
 
 
-_FOLDER = Path(__file__).parent
+@cache
+def _definitions() -> Mapping[str, Mapping[str, Any]]:
+    definitions: Mapping[str, Mapping[str, Any]] = json.loads(_DEFINITIONS.read_bytes())
+    return definitions
 
 
 def tool_names() -> list[str]:
-    """Return the names of the built-in tools, sorted; imports none of them."""
-    return sorted(text.stem for text in _FOLDER.glob("*.md"))
+    """Return the names of the built-in tools, sorted."""
+    return list(_definitions())
 
 
 def discover_tools() -> list[Tool[Any]]:
-    """Return the built-in tools, sorted by name."""
-    return [importlib.import_module(f"dirge_py.tools.{name}").TOOL for name in tool_names()]
-
-
-_KINDS: Mapping[str, Literal["missing", "enum", "extra"]] = {
-    "missing": "missing",
-    "extra_forbidden": "extra",
-    "literal_error": "enum",
-    "enum": "enum",
-}
-"""The kinds of problems by pydantic's error types."""
-_OPENING = ("additionalProperties", "patternProperties")
-"""Keywords that allow properties with other names."""
-
-
-@lru_cache(maxsize=256)
-def parameters_of(args: type[BaseModel]) -> Mapping[str, Any]:
-    """Return the JSON Schema of `args`, as short as possible: every request contains it."""
-    schema: dict[str, Any] = _slim(args.model_json_schema())
-    schema.pop("description", None)
-    return schema
-
-
-def invalid_arguments(
-    error: ValidationError, tool: str, schema: Schema, arguments: Any
-) -> InvalidArguments:
-    """Return the error for the loop: a text for the model, and the place of each problem."""
-    problems = [
-        ArgumentProblem(
-            path=_argument_path(each["loc"], arguments),
-            kind=_KINDS.get(each["type"])
-            or ("type" if each["type"].endswith(("_type", "_parsing")) else "other"),
-            message=each["msg"],
-        )
-        for each in error.errors(include_url=False, include_context=False)
-    ]
-    return InvalidArguments(describe_mistakes(error, tool, schema), problems)
-
-
-def describe_mistakes(error: ValidationError, tool: str, schema: Mapping[str, Any]) -> str:
-    """Describe what is wrong with the arguments, one line per mistake, and what was expected."""
-    known, required = list(schema.get("properties", {})), schema.get("required", [])
-    lines = [f"- {_mistake(each, known)}" for each in error.errors(include_url=False)]
-    expected = ", ".join(name if name in required else f"{name} (optional)" for name in known)
-    return "\n".join([f"The arguments of `{tool}` do not fit:", *lines, f"Expected: {expected}."])
-
-
-def _argument_path(steps: tuple[str | int, ...], arguments: Any) -> SchemaPath:
-    """Return the path in the arguments, without pydantic's names for branches of a union."""
-    path: list[str | int] = []
-    for number, step in enumerate(steps, start=1):
-        places = range(len(arguments)) if isinstance(arguments, list) else arguments
-        if not isinstance(places, range | Mapping):
-            continue
-        if step in places or (number == len(steps) and places is arguments):
-            arguments = arguments[step] if step in places else None
-            path.append(step)
-    return tuple(path)
-
-
-def _nested(
-    value: Any, schema: Any, root: Schema, path: SchemaPath = ()
-) -> Iterator[tuple[SchemaPath, Any, Any]]:
-    """Yield (path, value, its schema) for the value, and what in it may have a problem."""
-    yield path, value, schema
-    steps: Iterable[tuple[Any, Any]] = enumerate(value) if isinstance(value, list) else ()
-    for step, each in value.items() if isinstance(value, Mapping) else steps:
-        if isinstance(each, bool | Mapping | list):
-            yield from _nested(each, child(schema, step, root), root, (*path, step))
-
-
-def booleans_for_numbers(arguments: Any, root: Schema) -> Iterator[ArgumentProblem]:
-    """Yield every `true` or `false` where a number belongs: pydantic would read it as 1 or 0."""
-    for path, value, schema in _nested(arguments, root, root):
-        types = types_at(schema, root) if isinstance(value, bool) else ()
-        if "boolean" not in types and "integer" in types:
-            yield ArgumentProblem(path=path, kind="type", message="a number, not a boolean")
-
-
-def undeclared_properties(arguments: Any, root: Schema) -> Iterator[ArgumentProblem]:
-    """Yield every property that the schema does not declare.
-
-    By default, an embedder's models accept unknown properties, and drop them.
-    """
-    for path, value, schema in _nested(arguments, root, root):
-        known = properties_of(schema, root) if isinstance(value, Mapping) else {}
-        if known and not any(part.get(word) for part in parts(schema, root) for word in _OPENING):
-            for name in value:
-                if name not in known:
-                    place, message = (*path, name), "no such property"
-                    yield ArgumentProblem(path=place, kind="extra", message=message)
-
-
-def _slim(node: Any) -> Any:
-    """Return `node` without titles, and without `null` beside another type."""
-    if isinstance(node, list):
-        return [_slim(each) for each in node]
-    if not isinstance(node, dict):
-        return node
-    slim: dict[str, Any] = {
-        # A property may be called `title`: its name must stay.
-        key: {name: _slim(each) for name, each in value.items()}
-        if key == "properties"
-        else _slim(value)
-        for key, value in node.items()
-        if key != "title" and not (key == "default" and value is None)
-    }
-    choices = [each for each in slim.get("anyOf", []) if each != {"type": "null"}]
-    if len(choices) == 1:
-        del slim["anyOf"]
-        slim = {**choices[0], **slim}
-    return slim
-
-
-def _mistake(error: Any, known: list[str]) -> str:
-    place = ".".join(str(step) for step in error["loc"]) or "arguments"
-    if error["type"] == "missing":
-        return f"`{place}` is required."
-    if error["type"] == "extra_forbidden":
-        near = nearest(place, known)
-        return f"`{place}` is unknown." + (f" Did you mean `{near}`?" if near else "")
-    message, value = error["msg"], repr(error["input"])
-    shown = value if len(value) <= 60 else f"{value[:57]}…"
-    return f"`{place}`: {message[:1].lower()}{message[1:]} (got {shown})."
+    """Return the built-in tools, sorted by name; imports none of their modules."""
+    return [BuiltInTool(*each) for each in _definitions().items()]
 
 
 _KEYWORD_KINDS = {"type": "type", "enum": "enum", "const": "enum"}

@@ -5,7 +5,8 @@ from typing import Any
 
 from pydantic import Field
 
-from dirge_py.tools.base import Hints, Tool, ToolArgs, ToolContext, rename_keys
+from dirge_py.tools.arguments import ToolArgs
+from dirge_py.tools.base import Hints, Tool, ToolContext, rename_keys
 from dirge_py.tools.web.service import WebService, quote_untrusted
 from dirge_py.types.errors import ToolFailed
 from dirge_py.types.tools import Claim, LoopToolResult, Preview, text_result

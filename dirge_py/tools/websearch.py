@@ -4,7 +4,8 @@ from collections.abc import Sequence
 
 from pydantic import Field
 
-from dirge_py.tools.base import Hints, Tool, ToolArgs, ToolContext, ToolServices
+from dirge_py.tools.arguments import ToolArgs
+from dirge_py.tools.base import Hints, Tool, ToolContext
 from dirge_py.tools.web.search import WebSearch
 from dirge_py.tools.web.service import quote_untrusted
 from dirge_py.types.errors import ToolFailed
@@ -27,11 +28,6 @@ class WebsearchTool(Tool[WebsearchArgs]):
     mode = "parallel"
     needs = ("web",)
     hints = Hints(read_only=True, open_world=True)
-
-    def unavailable(self, services: ToolServices) -> str:
-        if services.web is None:
-            return "The web cannot be reached from here."
-        return services.web.search_problem if services.web.search is None else ""
 
     def claims(self, args: WebsearchArgs, ctx: ToolContext) -> Sequence[Claim]:
         web = ctx.services.web
@@ -61,8 +57,8 @@ TOOL = WebsearchTool()
 
 
 def _search(ctx: ToolContext) -> WebSearch:
-    problem = TOOL.unavailable(ctx.services)
     web = ctx.services.web
-    if web is None or web.search is None:
-        raise ToolFailed(f"{problem} Continue without searching.")
+    assert web is not None
+    if web.search is None:
+        raise ToolFailed(f"{web.search_problem} Continue without searching.")
     return web.search

@@ -8,7 +8,8 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from dirge_py.files.workspace import CallFiles
-from dirge_py.tools.base import PathText, Tool, ToolArgs, ToolContext
+from dirge_py.tools.arguments import PathText, ToolArgs
+from dirge_py.tools.base import Tool, ToolContext
 from dirge_py.tools.file_edits.diff import diff_of_texts
 from dirge_py.tools.file_edits.document import count_lines, encode_text, require_utf8
 from dirge_py.tools.file_edits.file_changes import (

@@ -9,14 +9,17 @@ import pytest
 from pydantic import BaseModel
 
 from dirge_py.tools import toolbox
-from dirge_py.tools.base import Tool, ToolArgs, ToolServices
+from dirge_py.tools.arguments import ToolArgs
+from dirge_py.tools.base import Tool, ToolServices
 from dirge_py.tools.toolbox import Toolbox
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.errors import FileError, ModelRetry, UsageError
 from dirge_py.types.tools import Claim, InvalidArguments
+from tests.tools import definitions
 
 NOT_TOOLS = {
     "__init__",
+    "arguments",
     "base",
     "function_tool",
     "schema",
@@ -35,6 +38,28 @@ def test_every_tool_module_is_listed_by_name():
     assert [tool.name for tool in toolbox.discover_tools()] == toolbox.tool_names()
 
 
+def test_definitions_are_those_of_the_modules():
+    text = definitions.FILE.read_text(encoding="utf-8")
+
+    assert text == definitions.rendered(), "Run `make definitions`."
+
+
+def test_defined_tools_equal_those_of_the_modules():
+    own = definitions.built_in_tools()
+
+    for tool in toolbox.discover_tools():
+        assert definitions.definition(tool) == definitions.definition(own[tool.name])
+        assert json.dumps(tool.parameters) == json.dumps(own[tool.name].parameters)
+        assert tool.args is own[tool.name].args
+
+
+@pytest.mark.parametrize("name", ["unavailable", "around"])
+def test_no_module_has_what_definitions_leave_out(name):
+    kinds = [type(tool) for tool in definitions.built_in_tools().values()]
+
+    assert [kind for kind in kinds if getattr(kind, name) is not getattr(Tool, name)] == []
+
+
 def test_schemas_of_all_tools_fit_in_10_kb(tools):
     schemas = [
         {"name": tool.name, "description": tool.description, "parameters": tool.parameters}
@@ -50,6 +75,25 @@ def test_tool_schema_serializes_to_same_bytes_every_time(tools):
 
     for tool in again.loop_tools:
         assert json.dumps(tool.parameters) == json.dumps(tools.tool(tool.name).parameters)
+
+
+OFFER_TOOLS = """
+import sys
+from dirge_py.tools.toolbox import Toolbox, discover_tools
+from dirge_py.tools.base import ToolServices
+box = Toolbox(discover_tools(), ToolServices(files=None, processes=object(), web=object()), "/")
+print([(t.name, t.description, t.parameters, t.unavailable, t.hints) for t in box.loop_tools][0])
+ours = [name for name in sys.modules if name.startswith("dirge_py.tools")]
+print(sorted(ours), "pydantic" in sys.modules)
+"""
+
+
+def test_offered_tools_import_neither_their_modules_nor_pydantic():
+    command = [sys.executable, "-c", OFFER_TOOLS]
+    printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+    known = ["dirge_py.tools", "dirge_py.tools.base", "dirge_py.tools.toolbox"]
+    assert printed.splitlines()[-1] == f"{known} False"
 
 
 PRINT_SCHEMAS = """

@@ -26,7 +26,8 @@ def services_for(folder: Path, site: Site | None) -> ToolServices:
         web = WebService(
             search=WebSearch(BACKENDS["searxng"], endpoint, reach=DnsGuard([site.place]))
         )
-    return ToolServices(files=Workspace([folder], folder), web=web)
+    unavailable = {"websearch": web.search_problem}
+    return ToolServices(files=Workspace([folder], folder), web=web, unavailable=unavailable)
 
 
 async def call(services: ToolServices, **arguments: object):
@@ -66,6 +67,5 @@ async def test_websearch_claims_service_host_and_previews_query(tmp_path):
 async def test_unavailable_websearch_names_missing_key(tmp_path):
     services = services_for(tmp_path, None)
     assert "set BRAVE_API_KEY" in TOOL.unavailable(services)
-    assert TOOL.unavailable(ToolServices(files=services.files)) != ""
     async with serving({}) as site:
         assert TOOL.unavailable(services_for(tmp_path, site)) == ""

@@ -2,15 +2,25 @@
 
 import re
 from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from dirge_py.config.schema import Config, WebTable
-from dirge_py.tools.web.dns_guard import DnsGuard, is_local_target
-from dirge_py.tools.web.search import BACKENDS, SearchBackend, WebSearch
 from dirge_py.tools.web.service import WebService
-from dirge_py.tools.web.url import ParsedUrl, parse_url
 from dirge_py.types.errors import ConfigError, ToolFailed
 from dirge_py.types.extensions import Extension, ExtensionHost
+
+if TYPE_CHECKING:
+    from dirge_py.tools.web.dns_guard import DnsGuard
+    from dirge_py.tools.web.search import SearchBackend, WebSearch
+    from dirge_py.tools.web.url import ParsedUrl
+
+KEY_VARIABLES = {
+    "brave": "BRAVE_API_KEY",
+    "exa": "EXA_API_KEY",
+    "tavily": "TAVILY_API_KEY",
+}
+"""The usual variable of each search service that needs a key."""
 
 
 class Web(Extension):
@@ -41,8 +51,12 @@ def web_access(config: Config, keep_secret: Callable[[str], None]) -> WebService
     table = config.web
     if table.proxy is not None:
         keep_secret(_proxy_password(table.proxy))
-    reach = _make_guard(table, table.private_hosts, "private_hosts")
-    search, problem = _make_search(table, reach, config.origin.environment, keep_secret)
+    reach, search = None, None
+    problem = "No search service is chosen: set `search` under `[web]`."
+    if table.private_hosts or table.search is not None:
+        reach = _make_guard(table, table.private_hosts, "private_hosts")
+    if reach is not None and table.search is not None:
+        search, problem = _make_search(table, reach, config.origin.environment, keep_secret)
     return WebService(
         reach,
         timeout_s=table.timeout_s,
@@ -56,25 +70,27 @@ def web_access(config: Config, keep_secret: Callable[[str], None]) -> WebService
 def search_key_variables(config: Config) -> list[str]:
     """Return the environment variables that may contain a search key: commands never get them."""
     named = [config.web.search_key_env] if config.web.search_key_env else []
-    return [*named, *(backend.key_env for backend in BACKENDS.values() if backend.key_env)]
+    return [*named, *KEY_VARIABLES.values()]
 
 
 def _make_search(
     table: WebTable,
-    reach: DnsGuard,
+    reach: "DnsGuard",
     environment: Mapping[str, str],
     keep_secret: Callable[[str], None],
-) -> tuple[WebSearch | None, str]:
-    """Return the search service, or why there is none."""
-    if table.search is None:
-        return None, "No search service is chosen: set `search` under `[web]`."
-    backend = BACKENDS[table.search]
+) -> "tuple[WebSearch | None, str]":
+    """Return the chosen search service, or why it can't be used."""
+    from dirge_py.tools.web.dns_guard import is_local_target  # noqa: PLC0415 - not at the start
+    from dirge_py.tools.web.search import BACKENDS, WebSearch  # noqa: PLC0415
+
+    assert table.search is not None
+    backend, own_variable = BACKENDS[table.search], KEY_VARIABLES.get(table.search, "")
     if not (table.search_url or backend.url):
         return None, f"{backend.name} has no address: set `search_url` under `[web]`."
     endpoint = _parse_endpoint(table.search_url or backend.url, backend)
-    variable = table.search_key_env or backend.key_env
+    variable = table.search_key_env or own_variable
     key = environment.get(variable, "").strip() if variable else ""
-    if backend.key_env and not key:
+    if own_variable and not key:
         return None, f"{backend.name} needs a key: set {variable} in the environment."
     if key:
         if not key.isascii() or not key.isprintable():
@@ -94,7 +110,9 @@ def _make_search(
     return search, ""
 
 
-def _parse_endpoint(url: str, backend: SearchBackend) -> ParsedUrl:
+def _parse_endpoint(url: str, backend: "SearchBackend") -> "ParsedUrl":
+    from dirge_py.tools.web.url import parse_url  # noqa: PLC0415 - not at the start
+
     try:
         endpoint = parse_url(url)
         if endpoint.path == "/":
@@ -104,7 +122,9 @@ def _parse_endpoint(url: str, backend: SearchBackend) -> ParsedUrl:
     return endpoint
 
 
-def _make_guard(table: WebTable, hosts: list[str], key: str) -> DnsGuard:
+def _make_guard(table: WebTable, hosts: list[str], key: str) -> "DnsGuard":
+    from dirge_py.tools.web.dns_guard import DnsGuard  # noqa: PLC0415 - not at the start
+
     try:
         return DnsGuard(hosts, is_proxied=table.proxy is not None)
     except ToolFailed as error:

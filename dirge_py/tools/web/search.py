@@ -1,6 +1,7 @@
 """Web search: sends one query to one service and returns its results.
 
-To add a service, add it to `BACKENDS`, and its name to the settings.
+To add a service, add it to `BACKENDS`, its name to the settings, and the variable of its key to
+`extensions/web`.
 """
 
 import asyncio
@@ -49,8 +50,6 @@ class SearchBackend:
     """The path that is appended to an address without one."""
     url: str = ""
     """Its usual address; "" if every user has a different one."""
-    key_env: str = ""
-    """The usual variable of its key; "" if it needs none."""
     on_refusal: str = "The user must look at the key and the account there."
     """What to do when the service denies access."""
     ask: Callable[[str, int, str], tuple[Mapping[str, str], OutgoingRequest]]
@@ -241,7 +240,6 @@ BACKENDS: Mapping[str, SearchBackend] = {
             name="brave",
             url="https://api.search.brave.com/res/v1/web/search",
             path="/res/v1/web/search",
-            key_env="BRAVE_API_KEY",
             ask=lambda query, count, key: _get(
                 {"q": query, "count": str(count), "text_decorations": "false"},
                 **{"X-Subscription-Token": key},
@@ -256,7 +254,6 @@ BACKENDS: Mapping[str, SearchBackend] = {
             name="exa",
             url="https://api.exa.ai/search",
             path="/search",
-            key_env="EXA_API_KEY",
             ask=lambda query, count, key: _post(
                 {"query": query, "numResults": count, "contents": _EXA_CONTENTS}, {"x-api-key": key}
             ),
@@ -267,7 +264,6 @@ BACKENDS: Mapping[str, SearchBackend] = {
             name="tavily",
             url="https://api.tavily.com/search",
             path="/search",
-            key_env="TAVILY_API_KEY",
             ask=lambda query, count, key: _post(
                 {"query": query, "max_results": count}, {"Authorization": f"Bearer {key}"}
             ),

@@ -5,18 +5,14 @@ import hashlib
 import time
 from typing import TYPE_CHECKING
 
-from dirge_py.lib.lazy import late
-from dirge_py.tools.web.dns_guard import DnsGuard
-from dirge_py.tools.web.url import ParsedUrl, parse_url
 from dirge_py.types.errors import ToolFailed
 
 if TYPE_CHECKING:
-    from dirge_py.tools.web.page import WebPage, fetch_page
+    from dirge_py.tools.web.dns_guard import DnsGuard
+    from dirge_py.tools.web.page import WebPage
     from dirge_py.tools.web.search import WebSearch
     from dirge_py.tools.web.transport import GuardedTransport
-else:
-    fetch_page = late("dirge_py.tools.web.page", "fetch_page")
-    GuardedTransport = late("dirge_py.tools.web.transport", "GuardedTransport")
+    from dirge_py.tools.web.url import ParsedUrl
 
 _CACHED_PAGES = 4
 _CACHED_S = 900.0
@@ -30,7 +26,7 @@ class WebService:
 
     def __init__(
         self,
-        reach: DnsGuard | None = None,
+        reach: "DnsGuard | None" = None,
         *,
         timeout_s: float = 15.0,
         max_bytes: int = 5 * 1024 * 1024,
@@ -38,7 +34,8 @@ class WebService:
         search: "WebSearch | None" = None,
         search_problem: str = "",
     ) -> None:
-        self._reach = reach or DnsGuard()
+        """Without `reach`, pages are fetched from public addresses only."""
+        self._reach = reach
         self._timeout_s = timeout_s
         self._max_bytes = max_bytes
         self._proxy = proxy
@@ -48,22 +45,34 @@ class WebService:
         self.search = search
         self.search_problem = search_problem
 
-    def target(self, url: str) -> ParsedUrl:
+    def target(self, url: str) -> "ParsedUrl":
         """Parse `url`, and check it as far as possible without a lookup."""
+        from dirge_py.tools.web.url import parse_url  # noqa: PLC0415 - not at the start
+
         target = parse_url(url)
-        self._reach.admit(target)
+        self._guard().admit(target)
         return target
 
-    async def page(self, target: ParsedUrl, *, is_continued: bool = False) -> "WebPage":
+    def _guard(self) -> "DnsGuard":
+        if self._reach is None:
+            from dirge_py.tools.web.dns_guard import DnsGuard  # noqa: PLC0415 - not at the start
+
+            self._reach = DnsGuard(is_proxied=self._proxy is not None)
+        return self._reach
+
+    async def page(self, target: "ParsedUrl", *, is_continued: bool = False) -> "WebPage":
         """Return the page at `target`; with `is_continued`, a recently fetched version."""
+        from dirge_py.tools.web.page import fetch_page  # noqa: PLC0415 - not at the start
+        from dirge_py.tools.web.transport import GuardedTransport  # noqa: PLC0415
+
         fetched_at, cached = self._pages.get(target.url, (0.0, None))
         if is_continued and cached is not None and time.monotonic() - fetched_at < _CACHED_S:
             return cached
         if self._transport is None:
-            self._transport = GuardedTransport(self._reach, proxy=self._proxy)
+            self._transport = GuardedTransport(self._guard(), proxy=self._proxy)
         try:
             async with asyncio.timeout(self._timeout_s):
-                page: WebPage = await fetch_page(self._transport, target, max_bytes=self._max_bytes)
+                page = await fetch_page(self._transport, target, max_bytes=self._max_bytes)
         except TimeoutError:
             raise ToolFailed(
                 f"{target} took longer than {self._timeout_s:g} s. Try another source, or "

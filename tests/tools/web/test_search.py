@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from dirge_py.extensions.web.extension import KEY_VARIABLES
 from dirge_py.tools.web.dns_guard import DnsGuard
 from dirge_py.tools.web.search import BACKENDS, SearchHit, WebSearch
 from dirge_py.tools.web.url import parse_url
@@ -83,7 +84,10 @@ def search_at(site: Site, name: str) -> WebSearch:
     backend = BACKENDS[name]
     endpoint = parse_url(site.url + backend.path)
     return WebSearch(
-        backend, endpoint, reach=DnsGuard([site.place]), key=KEY if backend.key_env else ""
+        backend,
+        endpoint,
+        reach=DnsGuard([site.place]),
+        key=KEY if backend.name in KEY_VARIABLES else "",
     )
 
 
