@@ -40,7 +40,7 @@ from dirge_py.sdk.options import SessionChoice, with_project
 from dirge_py.sdk.sessions import open_store
 from dirge_py.sdk.structured import schema_of
 from dirge_py.session.recovery import Continuation, check_call, load_continuation
-from dirge_py.slash.registry import discover
+from dirge_py.slash.registry import Registry, discover
 from dirge_py.types.errors import UsageError
 from dirge_py.types.hooks import CallDecision
 
@@ -137,7 +137,7 @@ def _run(flags: Namespace, work: Work, continuation: Continuation | None = None)
             options = replace(options, session=choice)
         options = with_notices(options, config)
         asker = PolicyAsker(flags.on_ask or "deny")
-        commands = discover(slash)
+        commands = Registry(discover(slash))
         for warning in commands.use_own_names(config.aliases):
             print_notice(warning)
         printing = PrintOptions(

@@ -5,6 +5,7 @@ import pkgutil
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from types import ModuleType
 from typing import TYPE_CHECKING
 
@@ -41,29 +42,46 @@ class TypedCommand:
 
 
 class Registry:
-    """Commands by name and alias. The first with a name keeps it; `conflicts` lists the others."""
+    """Commands by name and alias. The first with a name keeps it; `conflicts` lists the others.
+
+    The given commands are read when the first command is looked for: `discover` imports all
+    their modules, which most prompts don't need.
+    """
 
     def __init__(self, commands: Iterable[Command] = ()) -> None:
-        self._by_name: dict[str, Command] = {}
+        self._given = commands
         self._own: dict[str, str] = {}
         self._wanted: Mapping[str, str] = {}
         self._of_extensions: list[str] = []
-        self.conflicts: list[str] = []
-        for command in commands:
-            self.add(command)
+        self._conflicts: list[str] = []
+
+    @cached_property
+    def _by_name(self) -> dict[str, Command]:
+        by_name: dict[str, Command] = {}
+        for command in self._given:
+            self._put(command, by_name)
+        return by_name
+
+    @property
+    def conflicts(self) -> Sequence[str]:
+        return self._conflicts if self._by_name else ()
 
     def add(self, command: Command) -> None:
-        if command.name in self._by_name:
-            self.conflicts.append(f"/{command.name} is already taken")
+        self._put(command, self._by_name)
+
+    def _put(self, command: Command, by_name: dict[str, Command]) -> None:
+        taken = by_name.get(command.name)
+        if taken is not None:
+            if taken is not command:
+                self._conflicts.append(f"/{command.name} is already taken")
             return
         for name in (command.name, *command.aliases):
-            self._by_name.setdefault(name, command)
+            by_name.setdefault(name, command)
 
-    def add_all(self, others: "Registry") -> None:
+    def add_all(self, others: Iterable[Command]) -> None:
         """Add the commands of `others`; commands already in this registry keep their names."""
         for command in others:
-            if self._by_name.get(command.name) is not command:
-                self.add(command)
+            self.add(command)
 
     def use_extensions(self, commands: Iterable[Command]) -> list[str]:
         """Use these commands of extensions, not earlier ones; returns warnings for taken names."""
@@ -187,13 +205,9 @@ def as_prompt(line: str) -> str:
     return line[1:] if line.startswith("//") else line
 
 
-def discover(*packages: ModuleType) -> Registry:
-    """A registry of the commands in the modules of these packages."""
-    registry = Registry()
+def discover(*packages: ModuleType) -> Iterator[Command]:
+    """Import the modules of these packages, one after the other, and yield their commands."""
     for package in packages:
         for info in pkgutil.iter_modules(package.__path__):
             module = importlib.import_module(f"{package.__name__}.{info.name}")
-            for value in vars(module).values():
-                if isinstance(value, Command) and registry.find(value.name) is not value:
-                    registry.add(value)
-    return registry
+            yield from (each for each in vars(module).values() if isinstance(each, Command))

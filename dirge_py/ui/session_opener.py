@@ -18,6 +18,7 @@ from dirge_py.lib.version import __version__
 from dirge_py.slash.base import Tone
 from dirge_py.slash.registry import Registry, discover
 from dirge_py.types.errors import DirgeError, NoProvider
+from dirge_py.types.extensions import Command
 from dirge_py.ui import commands
 from dirge_py.ui.dialog_host import DialogHost
 from dirge_py.ui.feed import TranscriptFeed
@@ -183,11 +184,11 @@ class TuiSessionOpener:
         self._controller.lacks_provider = ending == "given up"
         return not self._controller.lacks_provider
 
-    def _prepare(self) -> tuple[UiSettings, Registry]:
+    def _prepare(self) -> tuple[UiSettings, Sequence[Command]]:
         # This imports about a hundred modules, so it runs after the first frame.
-        return self.start.prepare(), discover(slash, commands)
+        return self.start.prepare(), [*discover(slash, commands)]
 
-    def _apply_settings(self, settings: UiSettings, commands: Registry) -> list[str]:
+    def _apply_settings(self, settings: UiSettings, commands: Sequence[Command]) -> list[str]:
         problems = self._keymap.change(settings.keys, preset_of(settings.keymap, settings.enter))
         problems = [*problems, *unsendable(self._keymap, has_kitty=speaks_kitty())]
         self._commands.add_all(commands)

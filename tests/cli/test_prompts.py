@@ -6,7 +6,7 @@ import pytest
 
 from dirge_py import slash
 from dirge_py.frontend.print.print_mode import PrintFront
-from dirge_py.slash.registry import discover
+from dirge_py.slash.registry import Registry, discover
 from dirge_py.types.errors import DirgeError, UsageError
 from tests.support.fake_service import ModelReply
 from tests.support.product import Product
@@ -35,7 +35,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ScriptedProject:
 
 
 async def run_line(line: str, conversation: object) -> PrintFront:
-    commands = discover(slash)
+    commands = Registry(discover(slash))
     front = PrintFront(commands)
     read = commands.read(line)
     assert read is not None

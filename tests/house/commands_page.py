@@ -48,7 +48,7 @@ _MORE: Mapping[str, str] = {
 
 def all_commands() -> Registry:
     """The commands of every front end."""
-    return discover(slash, ui_commands)
+    return Registry(discover(slash, ui_commands))
 
 
 def page(registry: Registry) -> str:

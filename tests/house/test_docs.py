@@ -127,7 +127,7 @@ def flags(*, hidden: bool = True) -> set[str]:
 
 
 def all_commands() -> Registry:
-    return discover(slash, commands)
+    return Registry(discover(slash, commands))
 
 
 def command_names() -> set[str]:

@@ -9,12 +9,12 @@ import pytest
 from dirge_py import slash
 from dirge_py.context.view import ContextRequest, ContextView
 from dirge_py.frontend.print.print_mode import PrintFront
-from dirge_py.slash.registry import discover
+from dirge_py.slash.registry import Registry, discover
 from dirge_py.types.errors import UsageError
 from dirge_py.types.events import ContextCompacted
 from tests.support.histories import single_prompt_run
 
-COMMANDS = discover(slash)
+COMMANDS = Registry(discover(slash))
 
 
 async def run_line(line: str, **conversation: Any) -> PrintFront:

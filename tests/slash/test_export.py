@@ -9,11 +9,11 @@ import pytest
 
 from dirge_py import slash
 from dirge_py.frontend.print.print_mode import PrintFront
-from dirge_py.slash.registry import discover
+from dirge_py.slash.registry import Registry, discover
 from dirge_py.types.errors import DirgeError, FileError, UsageError
 from dirge_py.types.messages import AssistantMessage, TextBlock, Usage, user_text
 
-COMMANDS = discover(slash)
+COMMANDS = Registry(discover(slash))
 SAID = [user_text("Fix the parser, please"), AssistantMessage(content=(TextBlock("Done."),))]
 
 

@@ -17,7 +17,7 @@ from dirge_py.types.errors import UsageError
 from dirge_py.types.memory import MemoryConflict, MemoryUpdate
 from tests.extensions.memory.test_files import add, kept_in
 
-COMMANDS = discover(slash)
+COMMANDS = Registry(discover(slash))
 
 
 class EditorFront(PrintFront):

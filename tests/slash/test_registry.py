@@ -103,7 +103,7 @@ async def test_unknown_command_suggests_nearest_name():
 
 
 def test_discover_finds_all_commands_without_conflicts():
-    registry = discover(slash)
+    registry = Registry(discover(slash))
     assert registry.conflicts == []
     names = {found.name for found in registry}
     assert names >= {"help", "model", "mode", "why", "allow", "clear", "sessions", "quit"}
@@ -123,7 +123,7 @@ def test_user_alias_is_expanded_once_and_arguments_are_appended():
 
 
 def test_commands_that_need_the_terminal_ui_are_those_of_the_ui():
-    found = discover(commands)
+    found = Registry(discover(commands))
     assert {name for each in found for name in (each.name, *each.aliases)} == UI_COMMANDS
 
 

@@ -9,14 +9,14 @@ from dirge_py.conversation.conversation import Conversation
 from dirge_py.frontend.print.print_mode import PrintFront
 from dirge_py.session.tree import SessionTree, TreeNode
 from dirge_py.slash.base import Choice, Unsupported
-from dirge_py.slash.registry import discover
+from dirge_py.slash.registry import Registry, discover
 from dirge_py.slash.rewind import draw_tree
 from dirge_py.types.errors import DirgeError, UsageError
 from dirge_py.types.questions import Question, QuestionAnswer
 from tests.support.project import ScriptedProject
 from tests.support.rewind_driver import rewindable
 
-COMMANDS = discover(slash)
+COMMANDS = Registry(discover(slash))
 
 
 class PickingFront(PrintFront):

@@ -10,10 +10,10 @@ from dirge_py import slash
 from dirge_py.frontend.print.print_mode import PrintFront
 from dirge_py.processes.environment import EnvironmentPolicy
 from dirge_py.processes.runner import Runner, Shells
-from dirge_py.slash.registry import discover
+from dirge_py.slash.registry import Registry, discover
 from dirge_py.types.errors import DirgeError, UsageError
 
-COMMANDS = discover(slash)
+COMMANDS = Registry(discover(slash))
 
 
 @pytest.fixture

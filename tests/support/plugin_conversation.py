@@ -16,7 +16,7 @@ from dirge_py.extensions.plugins.host import PluginHost
 from dirge_py.extensions.plugins.registration import Plugins
 from dirge_py.files.workspace import Workspace
 from dirge_py.frontend.print.print_mode import PrintFront
-from dirge_py.slash.registry import discover
+from dirge_py.slash.registry import Registry, discover
 from dirge_py.testing import EventRecorder, ScriptedModel
 from dirge_py.tools.base import ToolServices
 from dirge_py.tools.toolbox import Toolbox, tool_names
@@ -72,7 +72,7 @@ async def open_with_plugins(
         conversation = Conversation(with_plugins(bare._deps, host))
         recorder = EventRecorder()
         conversation.subscribe(recorder)
-        commands = discover(slash)
+        commands = Registry(discover(slash))
         commands.use_extensions(conversation.extensions.commands())
         try:
             yield PluginConversation(conversation, host, recorder, PrintFront(commands), project)

@@ -6,10 +6,10 @@ from dirge_py import slash
 from dirge_py.conversation.conversation import Conversation
 from dirge_py.frontend.print.print_mode import PrintFront
 from dirge_py.slash.base import Choice
-from dirge_py.slash.registry import discover
+from dirge_py.slash.registry import Registry, discover
 from dirge_py.types.questions import Question, QuestionAnswer
 
-COMMANDS = discover(slash)
+COMMANDS = Registry(discover(slash))
 
 
 class ScriptedFrontEnd(PrintFront):

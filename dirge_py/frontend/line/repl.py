@@ -94,7 +94,7 @@ class Repl(FrontEnd):
     ) -> None:
         self.writer = writer
         self._keys = KEYS if has_keys else ()
-        self._commands = discover(slash)
+        self._commands = Registry(discover(slash))
         self.commands.add(queue)
         self.controller = ChatController(self, self.commands, self)
         self.source = make_source(self)

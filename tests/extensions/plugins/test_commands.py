@@ -37,7 +37,7 @@ class Front(PrintFront):
     """A front end with a conversation that has these plugins."""
 
     def __init__(self, plugins: Plugins) -> None:
-        registry = discover(slash)
+        registry = Registry(discover(slash))
         super().__init__(registry)
         self.conversation = conversation_with(plugins)
         assert registry.use_extensions(self.conversation.extensions.commands()) == []
@@ -97,7 +97,7 @@ def test_plugin_command_cannot_replace_a_built_in_command(plugin_folder: PluginF
         dirge.command("help", "mine", print)
         dirge.command("q", "mine", print)
 
-    registry = discover(slash)
+    registry = Registry(discover(slash))
     built_in = registry.find("help")
     warnings = registry.use_extensions(plugin_folder.add("a", register).host().commands())
     assert registry.find("help") is built_in
@@ -110,7 +110,7 @@ def test_plugin_command_cannot_replace_a_built_in_command(plugin_folder: PluginF
 def test_plugin_commands_of_a_new_conversation_replace_the_old_ones(
     plugin_folder: PluginFolder,
 ):
-    registry = discover(slash)
+    registry = Registry(discover(slash))
     registry.use_extensions(plugin_folder.add("a", greeting).host().commands())
     assert registry.find("greet")
     registry.use_extensions([])

@@ -14,7 +14,7 @@ from dirge_py.frontend.print.print_mode import print_all
 from dirge_py.frontend.print.printer import Printer, PrintOptions
 from dirge_py.frontend.print.result import ending_of
 from dirge_py.sdk.options import SessionChoice
-from dirge_py.slash.registry import discover
+from dirge_py.slash.registry import Registry, discover
 from dirge_py.types.errors import ProviderError
 from dirge_py.types.hooks import Hooks, StopRun, TurnInfo
 from dirge_py.types.outcomes import (
@@ -106,7 +106,7 @@ def test_a54_outcome_set_by_hook_decides_exit_code_and_error_kind(
         lambda: project.build(project.user, SessionChoice()),
         work,
         options=PrintOptions(output="json"),
-        commands=discover(slash),
+        commands=Registry(discover(slash)),
     )
 
     data = json.loads(capfd.readouterr().out)
