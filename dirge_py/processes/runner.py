@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, Literal, Required, TypedDict, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Literal, Required, TypedDict, TypeVar, Unpack
 
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.shell_lexer import without_leading_comments
@@ -19,7 +19,6 @@ from dirge_py.lib.text import truncate
 from dirge_py.processes.environment import EnvironmentPolicy
 from dirge_py.processes.output import BoundedOutput, OutputCapture, OutputStore, split_whole
 from dirge_py.processes.process_tree import ORPHAN_REAPER, CommandTree, adopt_orphans
-from dirge_py.processes.pty import OnBytes, PtyCommand, open_terminal
 from dirge_py.processes.running_command import (
     CommandResult,
     OnOutput,
@@ -30,9 +29,12 @@ from dirge_py.processes.running_command import (
 )
 from dirge_py.processes.sandbox.profile import Launcher, LaunchSpec, Permit
 from dirge_py.processes.sandbox.read_only import ReadOnlyProfile
-from dirge_py.processes.watch import WatchSettings
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.errors import ProcessError
+
+if TYPE_CHECKING:
+    from dirge_py.processes.pty import OnBytes, PtyCommand
+    from dirge_py.processes.watch import WatchSettings
 
 DEFAULT_TIMEOUT_S = 120.0
 MAX_TIMEOUT_S = 3600.0
@@ -64,7 +66,7 @@ class CommandOptions(TypedDict, total=False):
     """Additional variables."""
     stdin_text: str | None
     """Its input; without it, the input ends immediately."""
-    watching: WatchSettings | None
+    watching: "WatchSettings | None"
     """What to watch for while it runs."""
     shows: Sequence[str]
     """Places that it reads even if a sandbox would hide them."""
@@ -168,13 +170,15 @@ class Runner:
         return self._supervise(running, timeout_s)
 
     def start_for_person(
-        self, command: str, *, cwd: str, rows: int, columns: int, on_bytes: OnBytes
-    ) -> PtyCommand:
+        self, command: str, *, cwd: str, rows: int, columns: int, on_bytes: "OnBytes"
+    ) -> "PtyCommand":
         """Start a command that the user typed, on its own terminal, outside of any sandbox.
 
         It has no time limit: it ends by itself, when it is stopped, or with the runner. Raises
         ProcessError if it could not be started.
         """
+        from dirge_py.processes.pty import PtyCommand, open_terminal  # noqa: PLC0415 - rarely used
+
         marker = self._new_marker()
         environment = self._environment.build_for_person(marker)
         process, *ends = open_terminal(
@@ -384,7 +388,10 @@ class Shells:
             text += f"{_listed(running)}."
             raise ProcessError(text, hint="End one with `kill_shell`, or wait until one has ended.")
         options.setdefault("timeout_s", BACKGROUND_TIMEOUT_S)
-        options.setdefault("watching", WatchSettings())
+        if "watching" not in options:
+            from dirge_py.processes.watch import WatchSettings  # noqa: PLC0415 - not at the start
+
+            options["watching"] = WatchSettings()
         return self._add(self._runner.start(command, **options), command, cwd=options["cwd"])
 
     async def run(

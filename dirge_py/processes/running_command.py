@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from tempfile import TemporaryFile
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.processes.output import BoundedOutput, OutputCapture
@@ -25,9 +25,11 @@ from dirge_py.processes.process_tree import (
     wait_for_tree,
 )
 from dirge_py.processes.sandbox.profile import Restrict
-from dirge_py.processes.watch import CommandWatch, WatchSettings
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.errors import ProcessError
+
+if TYPE_CHECKING:
+    from dirge_py.processes.watch import CommandWatch, WatchSettings
 
 OnOutput: TypeAlias = Callable[[str, int], None]
 """Called with the last few KiB of output and its size so far; at most 20 times a second."""
@@ -188,7 +190,7 @@ class RunningCommand:
         *,
         capture: OutputCapture,
         on_output: OnOutput | None = None,
-        watching: WatchSettings | None = None,
+        watching: "WatchSettings | None" = None,
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._began = time.monotonic()
@@ -208,7 +210,11 @@ class RunningCommand:
         self._last_update = 0.0
         self._is_over = False
         self._stops_when_asking = True
-        self._watch = CommandWatch(watching, capture, tree, self._on_question) if watching else None
+        self._watch: CommandWatch | None = None
+        if watching is not None:
+            from dirge_py.processes import watch  # noqa: PLC0415 - dirge's own commands need none
+
+            self._watch = watch.CommandWatch(watching, capture, tree, self._on_question)
         self._loop.add_reader(output_fd, self._read)
         try:
             self._exit_watch = os.pidfd_open(self._process.pid)

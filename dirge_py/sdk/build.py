@@ -44,7 +44,6 @@ from dirge_py.files.workspace import Workspace
 from dirge_py.guards.judge import SideModels
 from dirge_py.guards.limits import LimitsInForce, SideUsage
 from dirge_py.lib.garbage_collector import begin_collecting
-from dirge_py.lib.lazy import late
 from dirge_py.lib.redaction import Redactor
 from dirge_py.permission.authorizer import Authorizer
 from dirge_py.permission.engine import PermissionEngine
@@ -98,9 +97,6 @@ from dirge_py.types.tools import Interceptor, LoopTool, changes_something
 
 if TYPE_CHECKING:
     from dirge_py.providers.embeddings import Embeddings
-    from dirge_py.tools.syntax_check import check_syntax
-else:
-    check_syntax = late("dirge_py.tools.syntax_check", "check_syntax")
 
 
 def build(
@@ -132,6 +128,12 @@ def build(
         conversation = builder.make()
         undo.pop_all()
     return conversation
+
+
+def _check_syntax(path: str, before: str, after: str) -> str:
+    from dirge_py.tools.syntax_check import check_syntax  # noqa: PLC0415 - for edits only
+
+    return check_syntax(path, before, after)
 
 
 class ConversationBuilder:
@@ -386,7 +388,7 @@ class _ProductBuilder(ConversationBuilder):
             outputs=OutputStore(self.folder / "output"),
             assets=AssetStore(self.folder / "assets"),
             todo=todo,
-            syntax=check_syntax,
+            syntax=_check_syntax,
             redact=self.redact,
             memory=memory.provider if memory is not None else None,
             ask=asker.question if isinstance(asker, SupportsForms) else None,

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dirge_py.config.paths import config_dir, state_dir
 from dirge_py.config.schema import Config
@@ -14,7 +14,6 @@ from dirge_py.conversation.deps import EventForwarder
 from dirge_py.extensions.web.extension import search_key_variables
 from dirge_py.files.safe_read import read_regular
 from dirge_py.files.workspace import Workspace
-from dirge_py.lib.lazy import late
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.nearest import nearest
 from dirge_py.lib.paths import is_below
@@ -25,18 +24,12 @@ from dirge_py.processes.environment import EnvironmentPolicy, block_inspection
 from dirge_py.processes.runner import Runner, Shells, ended_notice
 from dirge_py.processes.sandbox.mount_plan import is_git_directory, repository_of, toolchains
 from dirge_py.processes.sandbox.profile import NoSandbox, Sandbox, SandboxProfile
-from dirge_py.processes.sandbox.proxy import HostList
 from dirge_py.processes.sandbox.read_only import ReadOnlyProfile
 from dirge_py.sdk.options import BuildOptions
 from dirge_py.tools.base import Tool
 from dirge_py.tools.toolbox import discover_tools, tool_names
 from dirge_py.types.errors import ConfigError
 from dirge_py.types.events import SystemNotice
-
-if TYPE_CHECKING:
-    from dirge_py.processes.sandbox.probe import find_sandbox
-else:
-    find_sandbox = late("dirge_py.processes.sandbox.probe", "find_sandbox")
 
 
 class ExecutionEnvironment:
@@ -113,6 +106,9 @@ def open_sandbox(config: Config, workspace: Workspace, notices: list[str]) -> Sa
     mode = config.sandbox.mode
     if mode == "off":
         return None
+    from dirge_py.processes.sandbox.probe import find_sandbox  # noqa: PLC0415 - off by default
+    from dirge_py.processes.sandbox.proxy import HostList  # noqa: PLC0415
+
     try:
         HostList(config.sandbox.hosts)  # wrong hosts must not count as a system without a sandbox
     except ValueError as error:
@@ -138,6 +134,8 @@ def would_be_sandboxed(config: Config) -> bool:
     """Check whether commands would run in a sandbox, without leaving anything on disk."""
     if config.sandbox.mode == "off":
         return False
+    from dirge_py.processes.sandbox.probe import find_sandbox  # noqa: PLC0415 - off by default
+
     found = find_sandbox(SandboxProfile(roots=(), home=_home(config)))
     if isinstance(found, NoSandbox):
         return False
@@ -184,6 +182,8 @@ def open_fork_sandbox(
     mode = config.sandbox.mode
     if config.plan.sandbox == "off" and mode == "off":
         return NoSandbox(reason='`[plan] sandbox` is "off"', fix="")
+    from dirge_py.processes.sandbox.probe import find_sandbox  # noqa: PLC0415 - only for a plan
+
     found = find_sandbox(_fork_profile(config, workspace, project=project, writable=writable))
     if not isinstance(found, NoSandbox):
         return found

@@ -4,9 +4,9 @@ from functools import cache, partial
 
 import pytest
 
+from dirge_py.processes.sandbox import probe
 from dirge_py.processes.sandbox.probe import find_sandbox
 from dirge_py.processes.sandbox.profile import NoSandbox, SandboxProfile
-from dirge_py.sdk import environment
 from tests.support.requirements import lacking
 
 KINDS = ["bubblewrap", "landlock"]
@@ -18,11 +18,11 @@ def in_sandbox(monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
     """Make forks use a sandbox of this kind; "" for none."""
     if not kind:
         none = NoSandbox("none is wanted here", "")
-        monkeypatch.setattr(environment, "find_sandbox", lambda project: none)
+        monkeypatch.setattr(probe, "find_sandbox", lambda project: none)
         return
     if not _works(kind):
         lacking(f"a working sandbox made with {kind}")
-    monkeypatch.setattr(environment, "find_sandbox", _FINDERS[kind])
+    monkeypatch.setattr(probe, "find_sandbox", _FINDERS[kind])
 
 
 @cache

@@ -7,9 +7,7 @@ in the workspace or in a home folder. It applies whatever `[sandbox]` says.
 
 import threading
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
-from dirge_py.lib.lazy import late
 from dirge_py.lib.temporary_folder import TemporaryFolder
 from dirge_py.processes.programs import closed_folders
 from dirge_py.processes.sandbox.profile import (
@@ -19,14 +17,6 @@ from dirge_py.processes.sandbox.profile import (
     SandboxProfile,
 )
 from dirge_py.types.errors import ProcessError
-
-if TYPE_CHECKING:
-    from dirge_py.processes.sandbox.read_only_mechanisms import find_mechanism, restricted_start
-else:
-    # Most starts run no such command, and the mechanisms take long to load.
-    _MECHANISMS = "dirge_py.processes.sandbox.read_only_mechanisms"
-    find_mechanism = late(_MECHANISMS, "find_mechanism")
-    restricted_start = late(_MECHANISMS, "restricted_start")
 
 
 class ReadOnlyProfile:
@@ -56,7 +46,10 @@ class ReadOnlyProfile:
         """Return the mechanism that works here. Blocks for the test on the first call."""
         with self._lock:
             if self._mechanism is None:
-                self._mechanism = find_mechanism()
+                # Most starts run no such command, and the mechanisms take long to load.
+                from dirge_py.processes.sandbox import read_only_mechanisms  # noqa: PLC0415
+
+                self._mechanism = read_only_mechanisms.find_mechanism()
             return self._mechanism
 
     def restricted_start(self, arguments: list[str], spec: LaunchSpec) -> RestrictedStart | None:
@@ -73,6 +66,10 @@ class ReadOnlyProfile:
                 text = f"Cannot create a folder for temporary files: {error.strerror or error}."
                 hint = "Free some space there, or set TMPDIR to a folder that you can write to."
                 raise ProcessError(text, hint=hint) from error
+        from dirge_py.processes.sandbox.read_only_mechanisms import (  # noqa: PLC0415 - as above
+            restricted_start,
+        )
+
         closed = closed_folders(self._roots(), self._home)
         return restricted_start(kind, arguments, self._sandbox, closed, spec, self._tmp.path)
 

@@ -8,24 +8,16 @@ import asyncio
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import parse_qs, urlencode, urlsplit
 
-from dirge_py.lib.lazy import late, late_pattern
+from dirge_py.lib.lazy import late_pattern
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.text import clean, one_line
 from dirge_py.lib.version import __version__
 from dirge_py.tools.web.dns_guard import DnsGuard
 from dirge_py.tools.web.url import OutgoingRequest, ParsedUrl, parse_url
 from dirge_py.types.errors import ToolFailed
-
-if TYPE_CHECKING:
-    from justhtml import JustHTML
-
-    from dirge_py.tools.web.transport import request
-else:
-    JustHTML = late("justhtml", "JustHTML")
-    request = late("dirge_py.tools.web.transport", "request")
 
 _MAX_BYTES = 2 * 1024 * 1024
 _TITLE_CHARS, _SNIPPET_CHARS, _EXCERPT_CHARS = 200, 400, 200
@@ -108,6 +100,8 @@ class WebSearch:
         return [tidy for hit in hits if (tidy := _clean_hit(hit)) is not None][:count]
 
     async def _answer(self, query: str, count: int) -> tuple[int, bytes]:
+        from dirge_py.tools.web.transport import request  # noqa: PLC0415 - loads httpx
+
         fields, outgoing = self.backend.ask(query, count, self.key)
         mark = "&" if "?" in self.endpoint.path else "?"
         target = parse_url(self.endpoint.url + (f"{mark}{urlencode(fields)}" if fields else ""))
@@ -186,6 +180,8 @@ _CHALLENGE_STATUS = 202
 
 def _duckduckgo_hits(status: int, body: bytes) -> Sequence[SearchHit]:
     page = body.decode("utf-8", "replace")
+    from justhtml import JustHTML  # noqa: PLC0415 - for one service only
+
     document: Any = JustHTML(page, sanitize=False, scripting_enabled=False)
     if status == _CHALLENGE_STATUS or document.query_one(".anomaly-modal__modal, #challenge-form"):
         raise ToolFailed(
