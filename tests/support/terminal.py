@@ -92,6 +92,12 @@ class Terminal:
         while mark.encode() not in self.output:
             assert time.monotonic() < end and self._read(), self.output[-2000:]
 
+    def read_until_silent(self, quiet_s: float) -> None:
+        """Read until nothing was written for `quiet_s` seconds."""
+        end = time.monotonic() + LIMIT_S
+        while select.select([self.master], [], [], quiet_s)[0]:
+            assert time.monotonic() < end and self._read(), self.output[-2000:]
+
     def press(self, keys: str) -> None:
         os.write(self.master, keys.encode())
 
