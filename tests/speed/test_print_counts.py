@@ -42,35 +42,28 @@ def test_print_turn_imports_no_library_of_another_path(
     assert answered.modules & set(bounds["print_turn"]["unwanted"]) == set()
 
 
-def test_print_turn_starts_no_more_processes(answered: Counts, bounds: dict[str, Any]) -> None:
-    most = bounds["print_turn"]
-    assert answered.processes <= most["processes"], answered.report["processes"]
-    assert answered.git_commands <= most["git_commands"], answered.report["processes"]
-
-
-def test_print_turn_syncs_and_writes_no_more_often(
-    answered: Counts, bounds: dict[str, Any]
-) -> None:
-    assert answered.fsyncs <= bounds["print_turn"]["fsyncs"]
-    assert answered.writes <= bounds["print_turn"]["writes"]
-
-
 @pytest.mark.parametrize(
-    ("tool", "arguments"),
-    [("read", {"path": "a.txt"}), ("bash", {"command": "cat a.txt"})],
+    ("turn", "call"),
+    [
+        ("print_turn", None),
+        ("read_turn", ("read", {"path": "a.txt"})),
+        ("bash_turn", ("bash", {"command": "cat a.txt"})),
+    ],
 )
-def test_tool_call_adds_no_more_syncs_and_processes(
-    product: Product, bounds: dict[str, Any], tool: str, arguments: dict[str, str]
+def test_turn_starts_processes_syncs_and_writes_no_more_often(
+    product: Product, bounds: dict[str, Any], turn: str, call: tuple[str, Any] | None
 ) -> None:
-    def call(request: ReceivedRequest) -> ModelReply:
-        roles = {message["role"] for message in request.json["messages"]}
-        return ModelReply(text="ok") if "tool" in roles else ModelReply(calls=[(tool, arguments)])
+    def reply(request: ReceivedRequest) -> ModelReply:
+        is_first = all(message["role"] != "tool" for message in request.json["messages"])
+        return ModelReply(calls=[call]) if call and is_first else ModelReply(text="ok")
 
     product.file("a.txt", "a line\n")
-    called, answered = print_turn(product, call), print_turn(product, answer)
-    most = bounds[f"{tool}_call"]
-    assert called.fsyncs - answered.fsyncs <= most["fsyncs"]
-    assert called.processes - answered.processes <= most["processes"], called.report["processes"]
+    counts = print_turn(product, reply)
+    most = bounds[turn]
+    assert counts.processes <= most["processes"], counts.report["processes"]
+    assert counts.git_commands <= most["git_commands"], counts.report["processes"]
+    assert counts.fsyncs <= most["fsyncs"]
+    assert counts.writes <= most["writes"]
 
 
 def test_delta_adds_nothing_to_session_and_text(product: Product, bounds: dict[str, Any]) -> None:
