@@ -4,7 +4,7 @@ import re
 import tomllib
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -62,7 +62,7 @@ class ModelProfile:
         return self.images
 
 
-@cache
+@lru_cache(maxsize=1024)
 def find_model_profile(provider_type: str, model_id: str) -> ModelProfile:
     """The profile of the longest known id that `model_id` starts with.
 

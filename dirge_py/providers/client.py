@@ -29,6 +29,7 @@ from dirge_py.providers.stream_parser import (
     ServiceError,
     SseDecoder,
     StreamParser,
+    join_deltas,
 )
 from dirge_py.types.abort import AbortSignal, call_in_loop
 from dirge_py.types.errors import ProviderError
@@ -376,12 +377,12 @@ class _StreamingCall:
         self._has_news.set()
 
     async def next_batch(self) -> Sequence[StreamEvent]:
-        """The events that have arrived since the last batch."""
+        """The events that have arrived since the last batch, neighboring deltas joined."""
         await self._has_news.wait()
         self._has_news.clear()
         self._was_read.set()
         batch, self._queue = self._queue, []
-        return batch
+        return join_deltas(batch)
 
     async def run(self) -> None:
         """Make the request and queue its events; errors become events."""

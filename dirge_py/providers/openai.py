@@ -306,13 +306,15 @@ class OpenAIParser(StreamParser):
     def _read(self, name: str, payload: Mapping[str, Any]) -> None:
         if payload.get("error") or name == "error":
             raise ServiceError(payload)
-        self._start(payload.get("model"))
+        if not self._is_started:
+            self._start(payload.get("model"))
         choices = payload.get("choices")
         choice = as_object(choices[0]) if isinstance(choices, list) and choices else {}
         # Services put the counts in different places.
-        usage = as_object(payload.get("usage")) or as_object(choice.get("usage"))
-        usage = usage or as_object(as_object(payload.get("x_groq")).get("usage"))
-        if usage:
+        counts = payload.get("usage") or choice.get("usage")
+        if "x_groq" in payload:
+            counts = counts or as_object(payload["x_groq"]).get("usage")
+        if counts and (usage := as_object(counts)):
             charged_usd = _charged_usd(usage) if self._tells_cost else None
             self._usage = replace(_usage(usage), charged_usd=charged_usd)
         if choice:
@@ -321,7 +323,8 @@ class OpenAIParser(StreamParser):
             self._delta(as_object(choice.get("delta")))
             if "message" in choice:
                 self._message(as_object(choice["message"]))
-            self._stop = as_text(choice.get("finish_reason")) or self._stop
+            if reason := choice.get("finish_reason"):
+                self._stop = as_text(reason) or self._stop
 
     def _read_whole(self, payload: Mapping[str, Any]) -> None:
         if not as_objects(payload.get("choices")):

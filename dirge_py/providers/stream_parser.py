@@ -6,8 +6,8 @@ as soon as its blank line is there, limit its size, and take half a microsecond 
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from itertools import count
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import count, groupby
 from typing import Any, NamedTuple
 
 from dirge_py.types.errors import ProviderError
@@ -127,6 +127,22 @@ class SseDecoder(NdjsonDecoder):
         if not data:
             return None
         return ServerEvent(name.decode(errors="replace"), b"\n".join(data).decode(errors="replace"))
+
+
+def join_deltas(events: Iterable[StreamEvent]) -> list[StreamEvent]:
+    """`events` with neighboring deltas of the same text, thinking or call joined to one."""
+    joined: list[StreamEvent] = []
+    for kind, group in groupby(events, type):
+        deltas: Any = list(group)
+        if kind is TextDelta or kind is ThinkingDelta:
+            joined.append(kind("".join([delta.text for delta in deltas])))
+        elif kind is ToolCallDelta:
+            for (key, call_id, name), pieces in groupby(deltas, lambda d: (d.key, d.id, d.name)):
+                arguments = "".join([piece.arguments for piece in pieces])
+                joined.append(ToolCallDelta(key=key, id=call_id, name=name, arguments=arguments))
+        else:
+            joined += deltas
+    return joined
 
 
 class StreamParser(ABC):

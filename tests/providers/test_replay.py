@@ -21,6 +21,7 @@ from dirge_py.providers.recording import HttpRecording, RecordingClient
 from dirge_py.providers.registry import find_provider
 from dirge_py.providers.replay import Cassette, ReplayClient
 from dirge_py.providers.settings import ProviderSettings, Quirks
+from dirge_py.providers.stream_parser import join_deltas
 from dirge_py.testing.wire_formats import wire_events
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.errors import ConfigError, ProviderError
@@ -48,8 +49,8 @@ WEATHER = ModelReply(
 
 
 def pieced(events: list[StreamEvent]) -> list[Any]:
-    """The events in comparable form: errors by message, calls without generated ids."""
-    return [comparable(event) for event in events]
+    """The events in comparable form: deltas joined, errors by message, calls without new ids."""
+    return [comparable(event) for event in join_deltas(events)]
 
 
 def comparable(event: StreamEvent) -> Any:

@@ -8,6 +8,7 @@ from dirge_py.providers.catalog import ModelProfile
 from dirge_py.providers.client import HttpClient
 from dirge_py.providers.registry import find_provider
 from dirge_py.providers.settings import ProviderSettings, Quirks, StreamTimeouts
+from dirge_py.providers.stream_parser import join_deltas
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.llm import (
     LlmContext,
@@ -92,8 +93,9 @@ class Client:
         return made(context, StreamOptions(model=model, **options), signal or AbortSignal())
 
     async def ask(self, **changes: Any) -> list[StreamEvent]:
+        # Which deltas arrive together depends on the speed of the reader.
         async with aclosing(self.stream(**changes)) as events:
-            return [event async for event in events]
+            return join_deltas([event async for event in events])
 
     async def error(self, **changes: Any) -> Any:
         events = await self.ask(**changes)
