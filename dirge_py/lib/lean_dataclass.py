@@ -60,16 +60,29 @@ class _FrozenParams(_Params):
 class _FieldsAtFirstUse:
     """`__dataclass_fields__` of one class, replaced by the standard value when it is read."""
 
-    def __init__(self, cls: type, body: Mapping[str, Any], options: "_Options") -> None:
+    def __init__(self, cls: type, bases: Sequence[type], body: Mapping[str, Any], kw_only: bool):
         self._cls = cls
+        self._bases = bases
         self._body = body
-        self._options = options
+        self._kw_only = kw_only
 
     def __get__(self, instance: object, owner: type | None = None) -> Any:
-        twin = self._options.standard(_twin(self._cls, self._body))
         cls: Any = self._cls
-        cls.__dataclass_fields__ = twin.__dataclass_fields__
-        return twin.__dataclass_fields__
+        fields = {name: field for base in self._bases for name, field in _fields_of(base).items()}
+        standard = dataclasses.dataclass(
+            init=False, repr=False, eq=False, match_args=False, kw_only=self._kw_only
+        )
+        hints = self._body.get("__annotations__", {})
+        defaults = {name: self._body[name] for name in hints if name in self._body}
+        # Without the bases, so that the decorator makes no methods that refuse to assign.
+        own: Any = type(cls.__name__, (), {"__annotations__": hints, "__doc__": "", **defaults})
+        cls.__dataclass_fields__ = {**fields, **_fields_of(standard(own))}
+        return cls.__dataclass_fields__
+
+
+def _fields_of(cls: Any) -> Mapping[str, Any]:
+    fields: Mapping[str, Any] = cls.__dataclass_fields__
+    return fields
 
 
 class _Parameter(NamedTuple):
@@ -118,7 +131,7 @@ def _defined(cls: type, options: _Options) -> type:
         if body.get(name) is None:
             setattr(lean, name, method)
     lean.__lean_parameters__ = parameters
-    lean.__dataclass_fields__ = _FieldsAtFirstUse(lean, body, options)
+    lean.__dataclass_fields__ = _FieldsAtFirstUse(lean, bases, body, options.kw_only)
     defined: type = lean
     return defined
 
