@@ -117,7 +117,7 @@ __all__ = [
 
 def __getattr__(name: str) -> object:
     if name in _home_of:
-        from importlib import import_module  # noqa: PLC0415 - a start that needs none loads none
+        from importlib import import_module
 
         value: object = getattr(import_module(_home_of[name]), name)
         return value
@@ -131,7 +131,7 @@ class _FormerNames:
     def find_spec(name: str, path: object = None, target: object = None) -> object:
         if not name.startswith("dirge_py."):
             return None
-        from dirge_py.lib.former_names import find_spec  # noqa: PLC0415 - hardly ever needed
+        from dirge_py.lib.former_names import find_spec
 
         return find_spec(name)
 

@@ -446,7 +446,7 @@ def _from_text(text: str, wanted: frozenset[str]) -> tuple[str, Any] | None:
 
 def read_json(text: str) -> Any:
     """Return the value of a JSON text, also of one with slips; None if it cannot be read."""
-    from dirge_py.lib.lenient_json import read_value  # noqa: PLC0415 - most JSON needs none
+    from dirge_py.lib.lenient_json import read_value
 
     try:
         return json.loads(text, strict=False)

@@ -265,7 +265,7 @@ def parse_arguments(raw: str, *, may_repair: bool = True) -> "LenientReading":
     A text that breaks off is closed if what there is of it can be read. One that cannot be read is
     its own value.
     """
-    from dirge_py.lib.lenient_json import LenientReading, read_object  # noqa: PLC0415 - rare
+    from dirge_py.lib.lenient_json import LenientReading, read_object
 
     text = raw if raw.strip() else "{}"
     try:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dirge_py import slash
 from dirge_py.cli.arguments import build_resume_parser, build_turn_parser, parse_words
@@ -20,7 +20,6 @@ from dirge_py.cli.flags import (
     load_settings,
     with_notices,
 )
-from dirge_py.frontend.print.json_lines import one_line
 from dirge_py.frontend.print.print_mode import (
     PolicyAsker,
     Prompt,
@@ -38,11 +37,13 @@ from dirge_py.providers.discovery import with_local_servers
 from dirge_py.sdk.build import build
 from dirge_py.sdk.options import SessionChoice, with_project
 from dirge_py.sdk.sessions import open_store
-from dirge_py.sdk.structured import schema_of
-from dirge_py.session.recovery import Continuation, check_call, load_continuation
 from dirge_py.slash.registry import Registry, discover
 from dirge_py.types.errors import UsageError
 from dirge_py.types.hooks import CallDecision
+
+if TYPE_CHECKING:
+    from dirge_py.session.recovery import Continuation
+
 
 Work = Callable[[Printer], Coroutine[Any, Any, int]]
 
@@ -77,6 +78,8 @@ def turn(rest: Sequence[str]) -> int:
 
 def resume(rest: Sequence[str]) -> int:
     """`dirge resume`: continue a run that waits for a decision, or one that was cut off."""
+    from dirge_py.session.recovery import check_call, load_continuation
+
     flags = parse_words(build_resume_parser(), rest, "file")
     decides = flags.confirm or flags.reject is not None
     if flags.carries_on is not None:
@@ -113,6 +116,8 @@ def resume(rest: Sequence[str]) -> int:
 @contextmanager
 def _errors_in_json(flags: Namespace) -> Iterator[None]:
     """If the output is JSON, also print an error of the start as a result object."""
+    from dirge_py.frontend.print.json_lines import one_line
+
     try:
         yield
     except (UsageError, BrokenPipeError):
@@ -125,7 +130,9 @@ def _errors_in_json(flags: Namespace) -> Iterator[None]:
         raise
 
 
-def _run(flags: Namespace, work: Work, continuation: Continuation | None = None) -> int:
+def _run(flags: Namespace, work: Work, continuation: "Continuation | None" = None) -> int:
+    from dirge_py.sdk.structured import schema_of
+
     with _errors_in_json(flags):
         key = key_from_stdin() if flags.api_key_stdin else None
         project = inspect_project(Path.cwd())

@@ -15,8 +15,6 @@ from dirge_py.cli.arguments import (
     takes_only_flags,
 )
 from dirge_py.cli.flags import check_flags, enter_folder, has_folder, print_error
-from dirge_py.cli.signal import signal, signal_fits
-from dirge_py.cli.trust import trust
 from dirge_py.lib.nearest import is_one_edit
 from dirge_py.types.errors import ConfigError, DirgeError, UsageError
 
@@ -76,6 +74,9 @@ def run(argv: Sequence[str]) -> int:
 
 def _subcommand(name: str, rest: list[str]) -> Callable[[list[str]], int] | None:
     """Return the function of a subcommand; None if the words after it are not its own."""
+    from dirge_py.cli.signal import signal, signal_fits
+    from dirge_py.cli.trust import trust
+
     has_only_flags = takes_only_flags(rest)
     match name:
         case "demo" if all(word.startswith("-") for word in rest):

@@ -28,9 +28,10 @@ from dirge_py.session.history import replay
 from dirge_py.session.ids import project_root, short_names
 from dirge_py.session.import_export.import_session import import_session, read_external
 from dirge_py.session.index.session_index import SearchMatch, SessionIndex
+from dirge_py.session.index.sources import DAMAGED
 from dirge_py.session.journal import describe_damage, repair_session
 from dirge_py.session.record import Record
-from dirge_py.session.store import DAMAGED, KEPT_IN_TRASH, SessionSummary, Store, Trash
+from dirge_py.session.store import KEPT_IN_TRASH, SessionSummary, Store, Trash
 from dirge_py.session.tree import build_tree, rewind_points
 from dirge_py.types.errors import DirgeError, SessionError, UsageError
 

@@ -178,7 +178,7 @@ def installed_providers() -> Mapping[str, "EntryPoint"]:
     Nothing is imported. Packages that lie in the working folder or above it are left out: they
     belong to the project, unless Python itself is installed there.
     """
-    from importlib import metadata  # noqa: PLC0415 - only for settings that name such a type
+    from importlib import metadata
 
     folders = [folder for folder in sys.path if _is_installation(Path(folder))]
     found: dict[str, EntryPoint] = {}

@@ -28,7 +28,6 @@ from dirge_py.conversation.log import ConversationLog
 from dirge_py.conversation.queue import PendingInserts
 from dirge_py.conversation.run import Run, RunExecutor, RunRequest
 from dirge_py.conversation.settings import ConversationSettings
-from dirge_py.guards.structured_output import StructuredAnswer
 from dirge_py.session.drafts import SessionDrafts
 from dirge_py.session.record import NO_RECORD
 from dirge_py.session.rewind import Rewinder
@@ -478,6 +477,8 @@ class Conversation:
         return self.timeline.is_moving or self.interruption is not None or has_open_calls
 
     def _start(self, request: RunRequest, by: ExclusiveOwner | None) -> Run:
+        from dirge_py.guards.structured_output import StructuredAnswer
+
         self.check_idle(by)
         self.extensions.start()
         schema = self.settings.answer_schema

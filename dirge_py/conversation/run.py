@@ -6,7 +6,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Sequence
 from dataclasses import dataclass as mutable
 from dataclasses import field, replace
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from dirge_py.agent_loop.cancellation import Aborted, until_aborted
 from dirge_py.agent_loop.history import is_turn, open_calls
@@ -19,9 +19,7 @@ from dirge_py.conversation.log import ConversationLog, add_cost, has_unknown_usa
 from dirge_py.conversation.queue import PendingInserts, objection
 from dirge_py.conversation.settings import ConversationSettings
 from dirge_py.guards.limits import TIMEOUT, stop_after_one_turn, timed_out
-from dirge_py.guards.structured_output import StructuredAnswer
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.session.recovery import complete_decisions, result_of_skipped_call
 from dirge_py.session.transcript import closed_calls_text
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.errors import DirgeError
@@ -56,6 +54,10 @@ from dirge_py.types.outcomes import (
     Outcome,
 )
 from dirge_py.types.tools import ToolCall
+
+if TYPE_CHECKING:
+    from dirge_py.guards.structured_output import StructuredAnswer
+
 
 Queue: TypeAlias = Callable[[str | UserMessage], QueuedInput]
 
@@ -181,7 +183,7 @@ class RunRequest:
     """Whether it rests after each turn."""
     bundles: Sequence[Hooks] = ()
     """Hooks for this run, after all others but redaction and permission."""
-    answer: StructuredAnswer | None = None
+    answer: "StructuredAnswer | None" = None
     """Holds the structured answer; the run is done only when that fits its schema."""
 
 
@@ -328,6 +330,8 @@ class RunExecutor:
 
     def _answer_open_calls(self) -> None:
         """Answer calls that are still open, without events: they aren't part of this run."""
+        from dirge_py.session.recovery import result_of_skipped_call
+
         recorder = self.deps.session.recorder
         interruption = recorder.interruption if recorder else None
         pending = open_calls(self.log.messages)
@@ -342,6 +346,8 @@ class RunExecutor:
 
     def _complete_decisions(self) -> None:
         """Decide, before anything runs, about interrupted calls that may have had their effect."""
+        from dirge_py.session.recovery import complete_decisions
+
         recorder = self.deps.session.recorder
         if recorder is not None and recorder.interruption is not None:
             self.decisions = complete_decisions(self.decisions, recorder.interruption, recorder)

@@ -299,8 +299,8 @@ def changes_only_comments(path: str, diff: str) -> bool:
 
 def _code_of(path: str, lines: Sequence[str]) -> Sequence[str]:
     """Return the lines of code in `lines`; all lines if the language is not known."""
-    from pygments.lexers import find_lexer_class_for_filename  # noqa: PLC0415
-    from pygments.token import Comment, String  # noqa: PLC0415
+    from pygments.lexers import find_lexer_class_for_filename
+    from pygments.token import Comment, String
 
     lexer = find_lexer_class_for_filename(os.path.basename(path))
     if lexer is None:

@@ -102,7 +102,7 @@ def _is_private_group(status: os.stat_result, path: str) -> bool:
         if os.getxattr(path, "system.posix_acl_access"):
             return False
     us = _user_name(os.geteuid())
-    import grp  # noqa: PLC0415  (not on every system, and seldom needed)
+    import grp
 
     try:
         group = grp.getgrgid(status.st_gid)
@@ -112,7 +112,7 @@ def _is_private_group(status: os.stat_result, path: str) -> bool:
 
 
 def _user_name(uid: int) -> str:
-    import pwd  # noqa: PLC0415
+    import pwd
 
     try:
         return pwd.getpwuid(uid).pw_name

@@ -287,8 +287,8 @@ class PermissionEngine:
     def _read(self, command: ShellCommand, *, finds_secrets: bool = True) -> CallFacts:
         """Look up what a command would do; `finds_secrets` also below folders that it searches."""
         # Imported here: the grammar and the program tables are loaded with the first command.
-        from dirge_py.permission.path_mentions import ShellLookups  # noqa: PLC0415
-        from dirge_py.permission.shell import read_command  # noqa: PLC0415
+        from dirge_py.permission.path_mentions import ShellLookups
+        from dirge_py.permission.shell import read_command
 
         lookups = ShellLookups(
             self._places,

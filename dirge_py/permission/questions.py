@@ -203,7 +203,7 @@ async def files_of(judged: JudgedCall) -> Mapping[str, str]:
     if not commands:
         return {}
     # Imported here: only commands need it.
-    from dirge_py.permission.run_files import files_run  # noqa: PLC0415
+    from dirge_py.permission.run_files import files_run
 
     home, path = os.path.expanduser("~"), os.environ.get("PATH", os.defpath)
     return await asyncio.to_thread(files_run, commands, home=home, path=path)

@@ -111,7 +111,7 @@ def rule_keeper(config: Config) -> Callable[[Sequence[str]], str]:
 
     def keep(rules: Sequence[str]) -> str:
         # Imported here: it loads the TOML writer.
-        from dirge_py.config.edit import save_rules  # noqa: PLC0415
+        from dirge_py.config.edit import save_rules
 
         return str(save_rules(rules, file=file))
 

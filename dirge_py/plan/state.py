@@ -38,7 +38,7 @@ def terms_of(conversation: "Conversation") -> Plan:
 def default_plan() -> Plan:
     """Return plans with the default settings."""
     # This module is loaded before the first frame; the schema of settings is not.
-    from dirge_py.config.schema import LimitsTable, PlanTable  # noqa: PLC0415
+    from dirge_py.config.schema import LimitsTable, PlanTable
 
     return Plan(PlanTable(), LimitsTable())
 

@@ -177,7 +177,7 @@ class Runner:
         It has no time limit: it ends by itself, when it is stopped, or with the runner. Raises
         ProcessError if it could not be started.
         """
-        from dirge_py.processes.pty import PtyCommand, open_terminal  # noqa: PLC0415 - rarely used
+        from dirge_py.processes.pty import PtyCommand, open_terminal
 
         marker = self._new_marker()
         environment = self._environment.build_for_person(marker)
@@ -389,7 +389,7 @@ class Shells:
             raise ProcessError(text, hint="End one with `kill_shell`, or wait until one has ended.")
         options.setdefault("timeout_s", BACKGROUND_TIMEOUT_S)
         if "watching" not in options:
-            from dirge_py.processes.watch import WatchSettings  # noqa: PLC0415 - not at the start
+            from dirge_py.processes.watch import WatchSettings
 
             options["watching"] = WatchSettings()
         return self._add(self._runner.start(command, **options), command, cwd=options["cwd"])

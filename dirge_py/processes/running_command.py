@@ -212,7 +212,7 @@ class RunningCommand:
         self._stops_when_asking = True
         self._watch: CommandWatch | None = None
         if watching is not None:
-            from dirge_py.processes import watch  # noqa: PLC0415 - dirge's own commands need none
+            from dirge_py.processes import watch
 
             self._watch = watch.CommandWatch(watching, capture, tree, self._on_question)
         self._loop.add_reader(output_fd, self._read)

@@ -32,7 +32,6 @@ from dirge_py.providers.catalog import (
 )
 from dirge_py.providers.client import HttpClient
 from dirge_py.providers.discovery import list_models
-from dirge_py.providers.fallback import FallbackChain, FallbackModel
 from dirge_py.providers.registry import find_provider
 from dirge_py.providers.settings import ProviderSettings, Quirks, StreamTimeouts, model_id
 from dirge_py.types.abort import AbortSignal
@@ -347,6 +346,8 @@ def model_calls(
     for each change of the model. Fallback models that can't be used are left out; `unusable_roles`
     reports them.
     """
+    from dirge_py.providers.fallback import FallbackChain, FallbackModel
+
     stream = retrying_stream_fn(route, RecoveryPolicy())
     if not config.roles.fallback:
         return stream, lambda: None

@@ -48,14 +48,12 @@ from dirge_py.lib.redaction import Redactor
 from dirge_py.permission.authorizer import Authorizer
 from dirge_py.permission.engine import PermissionEngine
 from dirge_py.permission.project_trust import ProjectTrust
-from dirge_py.permission.questions import model_judge
 from dirge_py.permission.settings import open_engine, rule_keeper, wide_workspace_notices
 from dirge_py.plan.state import NAME, describe_progress, notice_at_start
 from dirge_py.processes.output import OutputStore
 from dirge_py.processes.runner import Runner
 from dirge_py.providers.client import HttpClient
 from dirge_py.providers.models import ModelDirectory, model_calls, with_sampling
-from dirge_py.providers.recording import RecordingClient, begin_recording
 from dirge_py.sdk.environment import (
     ExecutionEnvironment,
     Workplace,
@@ -131,7 +129,7 @@ def build(
 
 
 def _check_syntax(path: str, before: str, after: str) -> str:
-    from dirge_py.tools.syntax_check import check_syntax  # noqa: PLC0415 - for edits only
+    from dirge_py.tools.syntax_check import check_syntax
 
     return check_syntax(path, before, after)
 
@@ -352,6 +350,8 @@ class _ProductBuilder(ConversationBuilder):
         self.durable = open_durable(self.sessions, self.recorder, engine)
 
     def _open_models(self, stream_fn: StreamFn | None) -> None:
+        from dirge_py.providers.recording import RecordingClient, begin_recording
+
         config, record = self.config, self.options.record
         self.client = HttpClient()
         if record is not None:
@@ -531,7 +531,7 @@ class _ProductBuilder(ConversationBuilder):
     async def _embed(
         self, texts: Sequence[str], *, model: str, notice: Callable[[str], None]
     ) -> "Embeddings":
-        from dirge_py.providers import embeddings  # noqa: PLC0415 - for one command
+        from dirge_py.providers import embeddings
 
         config = self.config
         answer = await embeddings.embed_texts(
@@ -565,6 +565,8 @@ class _ProductBuilder(ConversationBuilder):
         )
 
     def _guard(self) -> None:
+        from dirge_py.permission.questions import model_judge
+
         config, asker, recorder, redact = self.config, self.asker, self.recorder, self.redact
         judges = SideModels(
             config=config,

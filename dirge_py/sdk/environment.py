@@ -106,8 +106,8 @@ def open_sandbox(config: Config, workspace: Workspace, notices: list[str]) -> Sa
     mode = config.sandbox.mode
     if mode == "off":
         return None
-    from dirge_py.processes.sandbox.probe import find_sandbox  # noqa: PLC0415 - off by default
-    from dirge_py.processes.sandbox.proxy import HostList  # noqa: PLC0415
+    from dirge_py.processes.sandbox.probe import find_sandbox
+    from dirge_py.processes.sandbox.proxy import HostList
 
     try:
         HostList(config.sandbox.hosts)  # wrong hosts must not count as a system without a sandbox
@@ -134,7 +134,7 @@ def would_be_sandboxed(config: Config) -> bool:
     """Check whether commands would run in a sandbox, without leaving anything on disk."""
     if config.sandbox.mode == "off":
         return False
-    from dirge_py.processes.sandbox.probe import find_sandbox  # noqa: PLC0415 - off by default
+    from dirge_py.processes.sandbox.probe import find_sandbox
 
     found = find_sandbox(SandboxProfile(roots=(), home=_home(config)))
     if isinstance(found, NoSandbox):
@@ -182,7 +182,7 @@ def open_fork_sandbox(
     mode = config.sandbox.mode
     if config.plan.sandbox == "off" and mode == "off":
         return NoSandbox(reason='`[plan] sandbox` is "off"', fix="")
-    from dirge_py.processes.sandbox.probe import find_sandbox  # noqa: PLC0415 - only for a plan
+    from dirge_py.processes.sandbox.probe import find_sandbox
 
     found = find_sandbox(_fork_profile(config, workspace, project=project, writable=writable))
     if not isinstance(found, NoSandbox):

@@ -10,15 +10,13 @@ from contextlib import AsyncExitStack
 from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from dirge_py.config.schema import Config
-from dirge_py.context.attachments import Attacher
 from dirge_py.context.hooks import file_reader
 from dirge_py.context.system_prompt import SystemPrompt
 from dirge_py.conversation.deps import ConversationDeps, ForkOptions, ReadTree, WorkEnvironment
 from dirge_py.conversation.extensions import ExtensionSet
-from dirge_py.files.tree_hash import TreeDigest
 from dirge_py.files.workspace import Workspace
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.paths import is_below_any
@@ -30,19 +28,16 @@ from dirge_py.permission.settings import open_engine
 from dirge_py.processes.runner import Shells
 from dirge_py.processes.sandbox.profile import NoSandbox, Sandbox
 from dirge_py.sdk.environment import ExecutionEnvironment, Workplace, open_fork_sandbox
-from dirge_py.sdk.explain import Explainer
 from dirge_py.sdk.guards import GuardParts, Guards, guarded_attach
 from dirge_py.sdk.options import BuildOptions
-from dirge_py.sdk.project_files import (
-    ProjectCopy,
-    TreeReader,
-    copy_project,
-    in_thread,
-    project_around,
-)
 from dirge_py.tools.todo_list import TodoList
 from dirge_py.tools.toolbox import Toolbox
 from dirge_py.types.questions import Asker
+
+if TYPE_CHECKING:
+    from dirge_py.files.tree_hash import TreeDigest
+    from dirge_py.sdk.project_files import ProjectCopy, TreeReader
+
 
 _NO_ANCHORS = Anchors()
 
@@ -95,7 +90,9 @@ class Forks:
         self._open: set[AsyncExitStack] = set()
 
     @cached_property
-    def _tree(self) -> TreeReader:
+    def _tree(self) -> "TreeReader":
+        from dirge_py.sdk.project_files import TreeReader, project_around
+
         parent = self._parent
         roots = parent.environment.workspace.roots
         return TreeReader(project_around(parent.config, parent.cwd, roots))
@@ -120,7 +117,7 @@ class Forks:
 
         return replace(fork, on_close=(close,))
 
-    async def tree(self) -> TreeDigest:
+    async def tree(self) -> "TreeDigest":
         """Read the project's files as they are now. Raises FileError: they can't be read."""
         return await self._tree()
 
@@ -148,6 +145,8 @@ class Forks:
 
     async def _place(self, undo: AsyncExitStack, *, is_copy: bool) -> WorkFolder:
         """A copy of the project, or the parent's folder with commands that can only read."""
+        from dirge_py.sdk.project_files import copy_project
+
         parent, copy = self._parent, None
         roots: Sequence[str] = parent.environment.workspace.roots
         cwd, writable = parent.cwd, tuple[str, ...]()
@@ -174,7 +173,7 @@ class Forks:
         )
 
     def _gate_of_copy(
-        self, copy: ProjectCopy, workspace: Workspace, *, is_sandboxed: bool
+        self, copy: "ProjectCopy", workspace: Workspace, *, is_sandboxed: bool
     ) -> PermissionEngine:
         """Make the permission engine of a copy: the parent's rules also hold for the copied paths.
 
@@ -223,6 +222,8 @@ class Forks:
         )
 
     async def _sandbox(self, writable: Sequence[str], undo: AsyncExitStack) -> Sandbox | NoSandbox:
+        from dirge_py.sdk.project_files import in_thread
+
         parent = self._parent
         project, workspace = self._tree.project.root, parent.environment.workspace
 
@@ -295,6 +296,9 @@ def work_environment(
     parent: Parent, place: WorkFolder, toolbox: Toolbox, shells: Shells
 ) -> WorkEnvironment:
     """Return the environment of a conversation in `place`: of `parent` itself or of a fork."""
+    from dirge_py.context.attachments import Attacher
+    from dirge_py.sdk.explain import Explainer
+
     assets = parent.folder / "assets"
     attacher = Attacher(cwd=place.cwd, asset_dir=assets)
     explainer = Explainer(

@@ -10,7 +10,6 @@ from dirge_py.config.schema import Config, entry_of
 from dirge_py.config.services import SERVICE_OF, SERVICES
 from dirge_py.context.system_prompt import PromptEdit
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.session.recovery import Continuation
 from dirge_py.types.errors import ConfigError
 from dirge_py.types.sampling import Sampling
 
@@ -18,6 +17,7 @@ if TYPE_CHECKING:
     from dirge_py.permission.project_trust import ProjectTrust
     from dirge_py.permission.rules import Rule
     from dirge_py.providers.recording import HttpRecording
+    from dirge_py.session.recovery import Continuation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +30,7 @@ class SessionChoice:
     """Its id or name, for `resume`, `named` and `view`."""
     fork: bool = False
     """Whether to continue in a copy of it."""
-    continuation: Continuation | None = None
+    continuation: "Continuation | None" = None
     """Open it only if it is still as this continuation left it."""
 
 

@@ -7,6 +7,7 @@ from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
@@ -29,7 +30,6 @@ from dirge_py.session.ids import project_id, project_root
 from dirge_py.session.journal import Journal
 from dirge_py.session.record import text_member, texts_in
 from dirge_py.session.recorder import Recorder
-from dirge_py.session.recovery import Continuation, check_continuation
 from dirge_py.session.segments import SegmentLimits
 from dirge_py.session.store import Store, Trash
 from dirge_py.session.tree import typed_text
@@ -38,6 +38,10 @@ from dirge_py.types.errors import SessionError
 from dirge_py.types.events import AgentEnd, LoopEvent, Sink
 from dirge_py.types.extensions import PromptCheck
 from dirge_py.types.messages import UserMessage
+
+if TYPE_CHECKING:
+    from dirge_py.session.recovery import Continuation
+
 
 _STALE = timedelta(hours=24)
 
@@ -114,8 +118,10 @@ def typed_dir(config: Config, cwd: Path) -> Path:
     return state_dir(config.origin.environment) / "typed" / project_id(project_root(cwd))
 
 
-def _open_to_continue(store: Store, continuation: Continuation) -> Journal:
+def _open_to_continue(store: Store, continuation: "Continuation") -> Journal:
     """Open the session of the continuation for writing. It must be unchanged since."""
+    from dirge_py.session.recovery import check_continuation
+
     session_id = continuation.session_id
     if continuation.project != store.folder.name:
         raise SessionError(

@@ -13,18 +13,16 @@ from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from itertools import chain, count
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dirge_py.lib.file_lock import lock_holder
 from dirge_py.lib.lazy import late_pattern
 from dirge_py.session.history import LoadedSession, replay
 from dirge_py.session.ids import check_session_id, ids_fitting, new_session_id, project_id
-from dirge_py.session.index.sources import DAMAGED as DAMAGED
 from dirge_py.session.index.sources import SessionSummary as SessionSummary
 from dirge_py.session.index.sources import list_sessions, sessions_in
 from dirge_py.session.journal import END_OTHER, Clock, Journal, lock_session
 from dirge_py.session.record import NO_RECORD, Record
-from dirge_py.session.recovery import Continuation, continuation_of, save_continuation
 from dirge_py.session.segments import (
     SegmentLimits,
     SessionFiles,
@@ -36,6 +34,10 @@ from dirge_py.session.segments import (
 from dirge_py.session.tree import records_to_fork
 from dirge_py.types.errors import SessionBusy, SessionElsewhere, SessionError
 from dirge_py.types.outcomes import AwaitingConfirmation
+
+if TYPE_CHECKING:
+    from dirge_py.session.recovery import Continuation
+
 
 _SHOWN_CANDIDATES = 5
 _DEFAULT_LIMITS = SegmentLimits()
@@ -177,14 +179,18 @@ class Store:
             seen = seqs[record_id]
         return [record for record in records if record.seq > seen]
 
-    def continuation(self, name: str) -> Continuation:
+    def continuation(self, name: str) -> "Continuation":
         """The decision the session waits for. Raises SessionError: no such session or decision."""
+        from dirge_py.session.recovery import continuation_of
+
         session_id = self.find(name)
         records = self.events_since(session_id, 0)
         return continuation_of(records, session_id=session_id, project=self.folder.name)
 
     def keep_continuation(self, name: str) -> Path:
         """Write the continuation to a new file in `continuations/`. Raises SessionError."""
+        from dirge_py.session.recovery import save_continuation
+
         continuation = self.continuation(name)
         return save_continuation(continuation.as_json(), self._state_dir / "continuations")
 

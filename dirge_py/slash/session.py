@@ -22,7 +22,8 @@ from dirge_py.session.import_export.export import (
     write_new_file,
 )
 from dirge_py.session.index.session_index import SessionIndex
-from dirge_py.session.store import DAMAGED, SessionSummary, Store, Trash
+from dirge_py.session.index.sources import DAMAGED, SessionSummary
+from dirge_py.session.store import Store, Trash
 from dirge_py.slash.base import Choice, FrontEnd, ask_option, command
 from dirge_py.slash.rewind import relative_time
 from dirge_py.types.errors import SessionElsewhere, UsageError

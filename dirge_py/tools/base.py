@@ -211,7 +211,7 @@ class Tool(ABC, Generic[Args]):
     @property
     def parameters(self) -> Mapping[str, Any]:
         """Return the JSON Schema of the arguments."""
-        from dirge_py.tools.arguments import parameters_of  # noqa: PLC0415 - imports pydantic
+        from dirge_py.tools.arguments import parameters_of
 
         return parameters_of(self.args)
 

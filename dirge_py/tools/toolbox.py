@@ -102,7 +102,7 @@ class BoundTool:
 
         Raises ValueError if one of them is wrong.
         """
-        from dirge_py.tools.arguments import first_required, parse_part  # noqa: PLC0415 - pydantic
+        from dirge_py.tools.arguments import first_required, parse_part
 
         if isinstance(arguments, str):
             arguments = {first_required(self.parameters): arguments}
@@ -149,7 +149,7 @@ class BoundTool:
 
     def validate(self, arguments: Any) -> Mapping[str, Any]:
         """Return the arguments as they will be used; InvalidArguments has a text for the model."""
-        from dirge_py.tools.arguments import parse_arguments  # noqa: PLC0415 - pydantic
+        from dirge_py.tools.arguments import parse_arguments
 
         model = parse_arguments(self.tool.args, arguments, tool=self.name, schema=self.parameters)
         valid = model.model_dump(exclude_unset=True)
@@ -391,8 +391,8 @@ def schema_fault(schema: Mapping[str, Any]) -> str:
 
 def _lost_reference(schema: Mapping[str, Any]) -> str:
     """Return a `$ref` that leads out of the schema, or nowhere; "" if there is none."""
-    from referencing import jsonschema  # noqa: PLC0415
-    from referencing.exceptions import Unresolvable  # noqa: PLC0415
+    from referencing import jsonschema
+    from referencing.exceptions import Unresolvable
 
     draft = jsonschema.specification_with(schema.get("$schema", ""), default=jsonschema.DRAFT202012)
     root = draft.create_resource(schema)
@@ -423,9 +423,9 @@ def _first_line(error: Exception) -> str:
 
 def _compile(schema: Any) -> "Validator":
     # Imported late: most starts don't need it.
-    from jsonschema import Draft202012Validator  # noqa: PLC0415
-    from jsonschema.validators import validator_for  # noqa: PLC0415
-    from referencing.jsonschema import EMPTY_REGISTRY  # noqa: PLC0415
+    from jsonschema import Draft202012Validator
+    from jsonschema.validators import validator_for
+    from referencing.jsonschema import EMPTY_REGISTRY
 
     kind = validator_for(schema, default=Draft202012Validator)
     kind.check_schema(schema)

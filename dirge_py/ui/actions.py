@@ -144,7 +144,7 @@ async def paste(app: DirgeApp) -> None:
 
 def cycle_mode(app: DirgeApp) -> None:
     """Switch to the next permission mode, which applies to the next tool call."""
-    from dirge_py.slash.permission import MODES  # noqa: PLC0415 - after the first frame
+    from dirge_py.slash.permission import MODES
 
     conversation = app.controller.conversation
     if conversation is None:

@@ -214,7 +214,7 @@ class TuiSessionOpener:
         self._feed.notify(f"Resumed this session with {settings.model}, mode {settings.mode}.")
 
     def greet(self, conversation: "Conversation") -> None:
-        from dirge_py.slash.permission import MODES  # noqa: PLC0415 - after the first frame
+        from dirge_py.slash.permission import MODES
 
         mode = conversation.settings.mode
         has_tips = self.start.has_tips and self._controller.conversation is conversation
@@ -272,7 +272,7 @@ def _read_gate(project: "Callable[[], TrustGate]") -> "TrustGate":
 
 def _recent_sessions(conversation: "Conversation") -> Iterator[tuple[str, str]]:
     """The last sessions of the project, and how to open one, as rows of the greeting."""
-    from dirge_py.slash.rewind import relative_time  # noqa: PLC0415 - after the first frame
+    from dirge_py.slash.rewind import relative_time
 
     sessions = conversation.session.list_sessions(_MOST_RECENT)
     for at, session in enumerate(sessions):

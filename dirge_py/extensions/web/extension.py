@@ -80,8 +80,8 @@ def _make_search(
     keep_secret: Callable[[str], None],
 ) -> "tuple[WebSearch | None, str]":
     """Return the chosen search service, or why it can't be used."""
-    from dirge_py.tools.web.dns_guard import is_local_target  # noqa: PLC0415 - not at the start
-    from dirge_py.tools.web.search import BACKENDS, WebSearch  # noqa: PLC0415
+    from dirge_py.tools.web.dns_guard import is_local_target
+    from dirge_py.tools.web.search import BACKENDS, WebSearch
 
     assert table.search is not None
     backend, own_variable = BACKENDS[table.search], KEY_VARIABLES.get(table.search, "")
@@ -111,7 +111,7 @@ def _make_search(
 
 
 def _parse_endpoint(url: str, backend: "SearchBackend") -> "ParsedUrl":
-    from dirge_py.tools.web.url import parse_url  # noqa: PLC0415 - not at the start
+    from dirge_py.tools.web.url import parse_url
 
     try:
         endpoint = parse_url(url)
@@ -123,7 +123,7 @@ def _parse_endpoint(url: str, backend: "SearchBackend") -> "ParsedUrl":
 
 
 def _make_guard(table: WebTable, hosts: list[str], key: str) -> "DnsGuard":
-    from dirge_py.tools.web.dns_guard import DnsGuard  # noqa: PLC0415 - not at the start
+    from dirge_py.tools.web.dns_guard import DnsGuard
 
     try:
         return DnsGuard(hosts, is_proxied=table.proxy is not None)

@@ -6,9 +6,7 @@ from dataclasses import replace
 from typing import Any, Literal, TypeAlias
 
 from dirge_py.agent_loop.history import open_calls
-from dirge_py.context.attachments import without_mentions
 from dirge_py.conversation.conversation import Conversation
-from dirge_py.frontend.print.json_lines import one_line
 from dirge_py.frontend.print.printer import Printer, PrintOptions, abort_on_signals
 from dirge_py.frontend.print.result import (
     CommandUsage,
@@ -21,7 +19,6 @@ from dirge_py.frontend.print.streams import print_notice, user_lines
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.text import clean
 from dirge_py.plan.state import NAME, load_state
-from dirge_py.session.recovery import decide_calls, title_of_call
 from dirge_py.session.transcript import CallChoice
 from dirge_py.slash.base import Choice, FrontEnd, Tone
 from dirge_py.slash.registry import Registry, TypedCommand, as_prompt
@@ -70,6 +67,8 @@ class Prompt:
 
     def arguments(self, typed: TypedCommand) -> str:
         """The arguments for the typed command: a plan gets the material with its request."""
+        from dirge_py.context.attachments import without_mentions
+
         if typed.name != _PLAN or not self.has_both or len(typed.args.split()) == 1:
             return typed.args  # `/plan resume` isn't a request.
         # The command takes one text, and attaches the files it names.
@@ -199,6 +198,8 @@ async def print_turn(printer: Printer, prompt: Prompt | None) -> int:
     The prompt is always a message: a prompt from a queue must not run a command. Raises DirgeError
     if there is nothing to continue, or a call waits for a decision.
     """
+    from dirge_py.session.recovery import title_of_call
+
     conversation = printer.conversation
     printer.tells_turns = True
     if prompt is not None:
@@ -221,6 +222,8 @@ async def print_interrupted(printer: Printer, choice: CallChoice | None) -> int:
     `choice` applies to every call of unknown outcome; None means the earlier choice, else
     `inspect`. Raises SessionError if the last run of the session finished.
     """
+    from dirge_py.session.recovery import decide_calls
+
     conversation = printer.conversation
     interruption = conversation.interruption
     if interruption is None:
@@ -233,6 +236,8 @@ async def print_interrupted(printer: Printer, choice: CallChoice | None) -> int:
 
 async def _print_command(printer: Printer, typed: TypedCommand) -> int:
     """Run a command and print what it shows, or the run that it started, or its outcome."""
+    from dirge_py.frontend.print.json_lines import one_line
+
     conversation = printer.conversation
     front = PrintFront(Registry(each for each in printer.commands if each.headless))
     work = CommandUsage(conversation)

@@ -10,7 +10,6 @@ from dirge_py.agent_loop.history import final_text
 from dirge_py.conversation.conversation import Conversation
 from dirge_py.conversation.run import Run
 from dirge_py.frontend.event_text import describe_event, describe_silent_answer
-from dirge_py.frontend.print.json_lines import ClaudeLines, EventFormat, NativeLines, one_line
 from dirge_py.frontend.print.result import (
     CommandUsage,
     Ending,
@@ -23,7 +22,6 @@ from dirge_py.frontend.print.streams import Stdout, on_signals, print_notice
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.shell_lexer import without_leading_comments
 from dirge_py.lib.text import clean, clean_json
-from dirge_py.session.recovery import load_continuation
 from dirge_py.session.store import Store
 from dirge_py.slash.registry import Registry
 from dirge_py.types.errors import SessionError
@@ -44,6 +42,7 @@ from dirge_py.types.outcomes import AwaitingConfirmation, Done, HookTerminated, 
 
 if TYPE_CHECKING:
     from dirge_py.agent_loop.answer_schema import AnswerSchema
+    from dirge_py.frontend.print.json_lines import EventFormat
 
 
 OutputFormat = Literal["text", "json", "stream-json"]
@@ -55,7 +54,7 @@ class PrintOptions:
 
     output: OutputFormat = "text"
     """What is written to stdout."""
-    events: EventFormat = "claude"
+    events: "EventFormat" = "claude"
     """The shape of the lines of `stream-json`."""
     partial: bool = False
     """Whether pieces of messages are printed as they come."""
@@ -73,6 +72,8 @@ class Printer:
     def __init__(
         self, conversation: Conversation, options: PrintOptions, commands: Registry
     ) -> None:
+        from dirge_py.frontend.print.json_lines import ClaudeLines, NativeLines
+
         self.conversation = conversation
         self.options = options
         self.commands = commands
@@ -150,6 +151,8 @@ class Printer:
         silence: str = "",
     ) -> int:
         """Print the text, or the object, and how it ended on stderr; returns the exit code."""
+        from dirge_py.frontend.print.json_lines import one_line
+
         result = result_object(
             run,
             outcome,
@@ -185,6 +188,8 @@ class Printer:
 
     def keep_continuation(self) -> str | None:
         """Write the conversation's continuation and notify the user; returns its file, if any."""
+        from dirge_py.session.recovery import load_continuation
+
         session_id, store = self.conversation.session_id, self.options.store
         if store is None or session_id is None:
             message = "a call waits for a decision, but the session isn't stored."

@@ -10,7 +10,6 @@ from dirge_py.conversation.log import ConversationLog
 from dirge_py.conversation.run import Run
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.sdk.outcome_text import outcome_text
-from dirge_py.session.recovery import title_of_call
 from dirge_py.types.errors import RETRYABLE_KINDS, ConfigError, DirgeError, SessionBusy
 from dirge_py.types.events import (
     AgentStart,
@@ -182,6 +181,8 @@ def pending_calls(
     history: Sequence[Message], outcome: AwaitingConfirmation
 ) -> list[dict[str, Any]]:
     """The open calls that wait, none if they are of a fork; the first is the one to decide."""
+    from dirge_py.session.recovery import title_of_call
+
     last = open_calls(history)
     waiting = [call for call in (last.calls if last else ()) if call.id in outcome.call_ids]
     return [

@@ -47,7 +47,7 @@ class ReadOnlyProfile:
         with self._lock:
             if self._mechanism is None:
                 # Most starts run no such command, and the mechanisms take long to load.
-                from dirge_py.processes.sandbox import read_only_mechanisms  # noqa: PLC0415
+                from dirge_py.processes.sandbox import read_only_mechanisms
 
                 self._mechanism = read_only_mechanisms.find_mechanism()
             return self._mechanism
@@ -66,7 +66,7 @@ class ReadOnlyProfile:
                 text = f"Cannot create a folder for temporary files: {error.strerror or error}."
                 hint = "Free some space there, or set TMPDIR to a folder that you can write to."
                 raise ProcessError(text, hint=hint) from error
-        from dirge_py.processes.sandbox.read_only_mechanisms import (  # noqa: PLC0415 - as above
+        from dirge_py.processes.sandbox.read_only_mechanisms import (
             restricted_start,
         )
 

@@ -23,7 +23,6 @@ from dirge_py.session.snapshots.capture import (
     SnapshotLimits,
     is_never_held,
 )
-from dirge_py.session.snapshots.restore import DAMAGED, inspect_paths, restore_paths
 from dirge_py.session.snapshots.store import (
     StoreFolder,
     StoreLease,
@@ -311,6 +310,8 @@ class SnapshotRepository:
         return await self._folder.ignored(paths, rules=rules, files=files)
 
     async def _restore(self, tree: str, paths: Sequence[str]) -> RestoreResult:
+        from dirge_py.session.snapshots.restore import DAMAGED, inspect_paths, restore_paths
+
         entries = await self._folder.entries(tree)
         wanted = {path: entries.get(path) for path in paths}
         standing = await asyncio.to_thread(

@@ -12,7 +12,7 @@ def newest_release(url: str) -> str:
 
     Source: docs.pypi.org/api/json, `GET /pypi/<project>/json`, `info.version`, read 2026-11-23.
     """
-    import httpx  # noqa: PLC0415 - slow to import, and asked at most once a day
+    import httpx
 
     try:
         answer = httpx.get(url, timeout=_TIMEOUT_S, follow_redirects=True)

@@ -100,7 +100,7 @@ class WebSearch:
         return [tidy for hit in hits if (tidy := _clean_hit(hit)) is not None][:count]
 
     async def _answer(self, query: str, count: int) -> tuple[int, bytes]:
-        from dirge_py.tools.web.transport import request  # noqa: PLC0415 - loads httpx
+        from dirge_py.tools.web.transport import request
 
         fields, outgoing = self.backend.ask(query, count, self.key)
         mark = "&" if "?" in self.endpoint.path else "?"
@@ -169,7 +169,7 @@ def _hits(
 
 
 def _without_tags(text: Any) -> str:
-    import html  # noqa: PLC0415  (only Brave sends HTML)
+    import html
 
     return html.unescape(_TAG.sub("", str(text)))
 
@@ -180,7 +180,7 @@ _CHALLENGE_STATUS = 202
 
 def _duckduckgo_hits(status: int, body: bytes) -> Sequence[SearchHit]:
     page = body.decode("utf-8", "replace")
-    from justhtml import JustHTML  # noqa: PLC0415 - for one service only
+    from justhtml import JustHTML
 
     document: Any = JustHTML(page, sanitize=False, scripting_enabled=False)
     if status == _CHALLENGE_STATUS or document.query_one(".anomaly-modal__modal, #challenge-form"):

@@ -47,7 +47,7 @@ class WebService:
 
     def target(self, url: str) -> "ParsedUrl":
         """Parse `url`, and check it as far as possible without a lookup."""
-        from dirge_py.tools.web.url import parse_url  # noqa: PLC0415 - not at the start
+        from dirge_py.tools.web.url import parse_url
 
         target = parse_url(url)
         self._guard().admit(target)
@@ -55,15 +55,15 @@ class WebService:
 
     def _guard(self) -> "DnsGuard":
         if self._reach is None:
-            from dirge_py.tools.web.dns_guard import DnsGuard  # noqa: PLC0415 - not at the start
+            from dirge_py.tools.web.dns_guard import DnsGuard
 
             self._reach = DnsGuard(is_proxied=self._proxy is not None)
         return self._reach
 
     async def page(self, target: "ParsedUrl", *, is_continued: bool = False) -> "WebPage":
         """Return the page at `target`; with `is_continued`, a recently fetched version."""
-        from dirge_py.tools.web.page import fetch_page  # noqa: PLC0415 - not at the start
-        from dirge_py.tools.web.transport import GuardedTransport  # noqa: PLC0415
+        from dirge_py.tools.web.page import fetch_page
+        from dirge_py.tools.web.transport import GuardedTransport
 
         fetched_at, cached = self._pages.get(target.url, (0.0, None))
         if is_continued and cached is not None and time.monotonic() - fetched_at < _CACHED_S:

@@ -133,7 +133,7 @@ def _split_authority(text: str, authority: str) -> tuple[str, int | None]:
 
 def _name(text: str, host: str) -> str:
     if not host.isascii():
-        from idna import encode  # noqa: PLC0415  (hosts are seldom international)
+        from idna import encode
 
         try:
             # As browsers do: full-width digits and dots become plain ones, and are checked below.

@@ -271,7 +271,7 @@ def list_files(root: Path) -> tuple[Sequence[ListedFile], Sequence[str]]:
 
 
 def _read(root: Path, folder: str, rules: "_Rules") -> Iterator[ListedFile]:
-    from dirge_py.files.walk import ignored_by  # noqa: PLC0415 - at the first `@`
+    from dirge_py.files.walk import ignored_by
 
     try:
         entries = sorted(os.scandir(root / folder), key=lambda entry: entry.name)
@@ -291,7 +291,7 @@ def _read(root: Path, folder: str, rules: "_Rules") -> Iterator[ListedFile]:
 
 
 def _with_ignores(folder: Path, rules: "_Rules") -> "_Rules":
-    from dirge_py.files.walk import parse_ignore_file  # noqa: PLC0415 - at the first `@`
+    from dirge_py.files.walk import parse_ignore_file
 
     for name in IGNORE_FILES:
         with suppress(OSError):
