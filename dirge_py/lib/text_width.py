@@ -1,22 +1,33 @@
 """The width of text in terminal cells, and cutting and wrapping by that measure.
 
 Everything counts graphemes, so a flag, a family or a letter with its accents is never split. The
-text has to be cleaned before (`lib/text.py`); tabs count as one cell.
+text has to be cleaned before (`lib/text.py`); tabs count as one cell. The tables of wcwidth, a
+hundredth of a second, are imported for the first text that is not ASCII.
 """
 
-from collections.abc import Collection, Iterator, Sequence
-
-from wcwidth import iter_graphemes, wcswidth
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 
 def cell_width(text: str) -> int:
     """Return the cells that `text` takes on one line."""
-    return len(text) if text.isascii() else sum(map(_grapheme_width, iter_graphemes(text)))
+    return len(text) if text.isascii() else sum(map(_grapheme_width, _graphemes(text)))
+
+
+def _graphemes(text: str) -> Iterable[str]:
+    if text.isascii():
+        return text
+    from wcwidth import iter_graphemes  # noqa: PLC0415 - see above
+
+    return iter_graphemes(text)
 
 
 def _grapheme_width(grapheme: str) -> int:
     """Return the cells of one grapheme; 0 for characters that terminals don't print."""
-    return len(grapheme) if grapheme.isascii() else max(0, wcswidth(grapheme))
+    if grapheme.isascii():
+        return len(grapheme)
+    from wcwidth import wcswidth  # noqa: PLC0415 - see above
+
+    return max(0, wcswidth(grapheme))
 
 
 def cut(text: str, width: int) -> str:
@@ -26,7 +37,7 @@ def cut(text: str, width: int) -> str:
     if width < 1:
         return ""
     used = end = 0
-    for grapheme in iter_graphemes(text):
+    for grapheme in _graphemes(text):
         used += _grapheme_width(grapheme)
         if used > width - 1:
             break
@@ -63,7 +74,7 @@ def _wrap_line(line: str, width: int) -> Iterator[str]:
     start = end = used = 0
     break_at = -1  # the last blank after a word; a break inside the indentation would lose it
     has_word = False
-    for grapheme in iter_graphemes(line):
+    for grapheme in _graphemes(line):
         size = _grapheme_width(grapheme)
         while used + size > width and end > start:
             stop = break_at if grapheme != " " and break_at > start else end

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from dirge_py.tools.toolbox import tool_names
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -91,6 +93,46 @@ def test_print_mode_imports_no_ui_and_no_shell_grammar(scripted: Path) -> None:
         "dirge_py.permission.shell",
     }
     assert modules.isdisjoint(unwanted)
+
+
+KNOWN_TOOL_MODULES = {
+    "dirge_py.tools",
+    "dirge_py.tools.base",
+    "dirge_py.tools.todo_list",
+    "dirge_py.tools.toolbox",
+    "dirge_py.tools.web",
+    "dirge_py.tools.web.service",
+}
+"""What a conversation needs to offer the tools, without running one."""
+
+
+def test_turn_without_tool_calls_imports_no_tool_and_no_command(scripted: Path) -> None:
+    (scripted / "replies.toml").write_text('[[replies]]\ntext = "Hello."\n', encoding="utf-8")
+    modules = loaded(scripted, "-p", "hi")
+
+    tools = {name for name in modules if name.startswith("dirge_py.tools")}
+    commands = {name for name in modules if name.startswith("dirge_py.slash")}
+    assert tools == KNOWN_TOOL_MODULES
+    assert commands == {"dirge_py.slash", "dirge_py.slash.base", "dirge_py.slash.registry"}
+    assert modules.isdisjoint(
+        {
+            "wcwidth",
+            "dirge_py.processes.pty",
+            "dirge_py.processes.sandbox.probe",
+            "dirge_py.processes.sandbox.proxy",
+            "dirge_py.processes.sandbox.read_only_mechanisms",
+            "dirge_py.processes.watch",
+        }
+    )
+
+
+def test_turn_imports_only_the_modules_of_the_tools_that_it_calls(scripted: Path) -> None:
+    modules = loaded(scripted, "-p", "read the note")
+
+    assert "dirge_py.tools.read" in modules
+    assert modules.isdisjoint(
+        {f"dirge_py.tools.{name}" for name in tool_names()} - {"dirge_py.tools.read"}
+    )
 
 
 def test_loop_and_types_import_only_the_standard_library() -> None:
