@@ -11,8 +11,6 @@ from contextlib import suppress
 from dataclasses import asdict, field, fields, replace
 from typing import Any
 
-from pydantic import TypeAdapter, ValidationError
-
 from dirge_py.conversation.conversation import Conversation
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.text import one_line
@@ -111,9 +109,13 @@ class EvidenceLedger:
     @classmethod
     def load(cls, stored: object) -> "EvidenceLedger":
         """Return the ledger that was stored, without invalid entries."""
+        if not isinstance(stored, list | tuple) or not stored:
+            return cls()
+        from pydantic import TypeAdapter, ValidationError  # noqa: PLC0415 - few sessions have some
+
         adapter, items = TypeAdapter(Evidence), []
         names = {each.name for each in fields(Evidence)}
-        for entry in stored if isinstance(stored, list | tuple) else ():
+        for entry in stored:
             if isinstance(entry, Mapping) and entry.keys() == names:
                 with suppress(ValidationError):
                     items.append(adapter.validate_json(json.dumps(entry), strict=True))

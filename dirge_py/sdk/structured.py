@@ -5,15 +5,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeAlias
-
-from pydantic import BaseModel, ValidationError
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from dirge_py.agent_loop.answer_schema import AnswerSchema, answer_schema
 from dirge_py.agent_loop.tool_calls import refuse_constant
 from dirge_py.tools.toolbox import schema_fault, value_problems
 from dirge_py.types.errors import ConfigError, UsageError
 from dirge_py.types.outcomes import Done, Outcome
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
 
 _MOST_BYTES = 1_000_000
 _HINT = 'As in --json-schema \'{"type":"object","properties":{"bugs":{"type":"integer"}}}\'.'
@@ -58,7 +59,7 @@ def _content(path: Path) -> str:
         raise UsageError(f"--json-schema {path}: not UTF-8 text.") from None
 
 
-OutputSchema: TypeAlias = type[BaseModel] | Mapping[str, Any]
+OutputSchema: TypeAlias = type["BaseModel"] | Mapping[str, Any]
 
 
 class Output:
@@ -95,6 +96,8 @@ class Output:
         problems = self._by_schema(value)
         if problems or self._model is None:
             return problems
+        from pydantic import ValidationError  # noqa: PLC0415 - the program has such a class
+
         try:
             _instance(self._model, value)
         except ValidationError as error:
@@ -103,7 +106,7 @@ class Output:
         return ()
 
 
-def _instance(model: type[BaseModel], value: Any) -> BaseModel:
+def _instance(model: "type[BaseModel]", value: Any) -> "BaseModel":
     # As JSON: there a date is text, and a tuple is an array.
     return model.model_validate_json(json.dumps(value))
 
