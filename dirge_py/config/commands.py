@@ -9,11 +9,12 @@ from dirge_py.config.access import has_access, key_place, provider_access
 from dirge_py.config.load import load
 from dirge_py.config.models import main_model, resolve_model
 from dirge_py.config.paths import config_file
-from dirge_py.config.problems import Path as KeyPath
 from dirge_py.config.problems import dotted
 from dirge_py.config.project import ProjectConfig
 from dirge_py.config.schema import Config, all_entries
 from dirge_py.config.sources import Overrides
+from dirge_py.config.table import Path as KeyPath
+from dirge_py.config.table import values_of
 from dirge_py.files.atomic import atomic_write
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.types.errors import ConfigError, NoProvider
@@ -94,7 +95,7 @@ def config_show(
         settings, file = project
         if settings.ui.theme:
             lines = [line for line in lines if not line.startswith("ui.theme = ")]
-        leaves = _leaves(settings.model_dump(exclude_unset=True, exclude_none=True), ())
+        leaves = _leaves(values_of(settings, only_given=True), ())
         lines += [f"{dotted(key)} = {_shown(key, value)}  # {file}" for key, value in leaves]
     chosen = config.origin.chosen
     try:
@@ -114,7 +115,7 @@ def changed_settings(config: Config) -> list[str]:
 
 def _setting_lines(config: Config) -> Iterator[tuple[str, str]]:
     """Each setting as a line, and its source."""
-    for key, value in _leaves(config.model_dump(exclude_none=True), ()):
+    for key, value in _leaves(values_of(config), ()):
         # The source of an inline table or list is that of everything in it.
         around = (key[:end] for end in range(len(key), 0, -1))
         sources = (config.origin.sources.get(dotted(path)) for path in around)

@@ -6,14 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import tomlkit
-from pydantic import ValidationError
 
 from dirge_py.config.access import write_key
 from dirge_py.config.load import parse, read_text
 from dirge_py.config.paths import config_file
 from dirge_py.config.problems import config_error, key_lines
-from dirge_py.config.schema import Config
+from dirge_py.config.schema import config_from
 from dirge_py.config.sources import ProviderDraft
+from dirge_py.config.table import InvalidSettings
 from dirge_py.files.atomic import atomic_write
 from dirge_py.lib.file_lock import hold_lock
 from dirge_py.types.errors import ConfigError, FileError
@@ -128,8 +128,8 @@ def _edit_locked(file: Path, change: Callable[[tomlkit.TOMLDocument], Any]) -> N
         change(document)
         new = f"{tomlkit.dumps(document).rstrip()}\n"
         try:
-            Config.model_validate(parse(new, file))
-        except ValidationError as error:
+            config_from(parse(new, file))
+        except InvalidSettings as error:
             raise config_error(error, file=str(file), lines=key_lines(new), sources={}) from None
         if old is not None:
             atomic_write(file.with_name(f"{file.name}.bak"), old.encode(), mode=0o600)

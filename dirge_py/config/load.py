@@ -7,13 +7,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
-
 from dirge_py.config.models import THINKING_LEVELS
 from dirge_py.config.paths import config_file
 from dirge_py.config.problems import config_error, dotted, key_lines, own_path
-from dirge_py.config.schema import Config
+from dirge_py.config.schema import Config, config_from
 from dirge_py.config.sources import Origin, Overrides
+from dirge_py.config.table import InvalidSettings
 from dirge_py.files.safe_read import read_regular
 from dirge_py.lib.own_file import UnsafeFile
 from dirge_py.types.errors import ConfigError
@@ -44,17 +43,17 @@ def load(
             values[name] = value
             sources[key] = flag
     try:
-        config = Config.model_validate(settings)
-    except ValidationError as error:
+        config = config_from(settings)
+    except InvalidSettings as error:
         lines = key_lines(text or "")
         raise config_error(error, file=str(file), lines=lines, sources=sources) from None
-    config._origin = Origin(
+    origin = Origin(
         path=str(file) if text is not None else None,
         sources=sources,
         chosen=_chosen(overrides, environment),
         environment=environment,
     )
-    return config
+    return config.with_origin(origin)
 
 
 def read_text(file: Path, *, may_be_absent: bool) -> str | None:

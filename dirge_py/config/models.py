@@ -99,9 +99,9 @@ def with_own_model(config: Config) -> Config:
         main_model(config)
     except NoProvider:
         own = ProviderEntry(type="scripted", model="model", script="unused")
-        changed = {"provider": "own", "providers": {**config.providers, "own": own}}
+        providers = {**config.providers, "own": own}
         origin = replace(config.origin, chosen=replace(config.origin.chosen, provider=None))
-        return config.model_copy(update=changed).with_origin(origin)
+        return replace(config, provider="own", providers=providers, origin=origin)
     return config
 
 

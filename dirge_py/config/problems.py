@@ -4,31 +4,16 @@ import functools
 import re
 import tomllib
 from collections.abc import Iterator, Mapping
-from typing import Any
-
-from pydantic import ValidationError
+from typing import Annotated, Any, get_args, get_origin
 
 from dirge_py.config.schema import SEED_NAMES, Config
 from dirge_py.config.services import PROVIDER_TYPES
+from dirge_py.config.table import InvalidSettings, Path, Problem, Table
 from dirge_py.lib.lazy import late_pattern
 from dirge_py.lib.nearest import nearest
 from dirge_py.types.errors import ConfigError
 
-Path = tuple[str | int, ...]
-"""The place of a value: names of tables and keys, and indexes in arrays of tables."""
 _MOST_SHOWN = 10
-
-_WORDS = {
-    "model_type": "must be a table",
-    "dict_type": "must be a table",
-    "list_type": "must be a list",
-    "string_type": "must be text",
-    "int_type": "must be a whole number",
-    "int_from_float": "must be a whole number",
-    "float_type": "must be a number",
-    "bool_type": "must be true or false",
-    "string_too_short": "must not be empty",
-}
 
 ANY = "*"
 """Stands for a name that the user chooses (an alias, an action) in the path of a setting."""
@@ -38,15 +23,14 @@ _LISTS = ("permission.rule", "guardrail", "reminder")
 
 
 def config_error(
-    error: ValidationError, *, file: str, lines: Mapping[Path, int], sources: Mapping[str, str]
+    error: InvalidSettings, *, file: str, lines: Mapping[Path, int], sources: Mapping[str, str]
 ) -> ConfigError:
     """All problems in `error`, one line each, with the place of the setting."""
     problems = []
     lines = {own_path(path): line for path, line in lines.items()}
-    entries = error.errors(include_url=False)
-    for entry in sorted(entries, key=lambda entry: line_of(_location(entry), lines) or 0):
-        text, hint = _words(entry)
-        problems.append((f"{_place(_location(entry), file, lines, sources)}: {text}.", hint))
+    for problem in sorted(error.problems, key=lambda each: line_of(each.path, lines) or 0):
+        text, hint = _words(problem)
+        problems.append((f"{_place(problem.path, file, lines, sources)}: {text}.", hint))
     again = "`dirge config check` checks the file again."
     if len(problems) == 1:
         text, hint = problems[0]
@@ -65,31 +49,16 @@ def _place(path: Path, file: str, lines: Mapping[Path, int], sources: Mapping[st
     return f"{file}:{line}" if line else file
 
 
-def _location(entry: Any) -> Path:
-    """pydantic's path to the value, without the mark it adds for an invalid key."""
-    location: Path = entry["loc"]
-    return location[:-1] if location[-1:] == ("[key]",) else location
-
-
-def _words(entry: Any) -> tuple[str, str]:
-    path = _location(entry)
-    name, kind = dotted(path), entry["type"]
-    if kind == "extra_forbidden":
+def _words(problem: Problem) -> tuple[str, str]:
+    path = problem.path
+    if problem.kind == "unknown":
         return _unknown_key(path)
-    if kind == "missing":
+    if problem.kind == "missing":
         types = f"There are: {', '.join(PROVIDER_TYPES)}."
         hint = types if path[-1] == "type" else f"Add `{path[-1]} = …`."
         return f"`{dotted(path[:-1])}` needs `{path[-1]}`", hint
-    if kind == "string_pattern_mismatch" and path[-1] == "api_key":
-        hint = "Don't write keys into this file: name a variable, or use `api_key_file`."
-        return f'`{name}` must be written as "${{VARIABLE}}"', hint
-    if kind == "string_pattern_mismatch":
-        return f"`{name}` must be a slash and one word, as in `/name`", ""
-    if kind == "value_error":
-        reason = str(entry["ctx"]["error"])
-        return f"`{name}`: {reason}" if name else reason, ""
-    words = _WORDS.get(kind) or entry["msg"].replace("Input should be", "must be")
-    return f"`{name}` {words}", ""
+    text = f"`{dotted(path)}`{problem.text}" if path else problem.text.removeprefix(": ")
+    return text, problem.hint
 
 
 def _unknown_key(path: Path) -> tuple[str, str]:
@@ -104,8 +73,7 @@ def _unknown_key(path: Path) -> tuple[str, str]:
 @functools.cache
 def known_keys() -> tuple[KeyPath, ...]:
     """The paths of all settings: `("loop", "max_turns")`, `("providers", "*", "type")`."""
-    schema = Config.model_json_schema()
-    return tuple(_leaves(schema, schema.get("$defs", {}), ()))
+    return tuple(_leaves(Config, ()))
 
 
 def nearest_key(table: KeyPath, key: str) -> str | None:
@@ -134,24 +102,20 @@ def table_name(table: KeyPath) -> str:
     return f"[[{name}]]" if name in _LISTS else f"[{name}]"
 
 
-def _leaves(node: dict[str, Any], types: dict[str, Any], path: KeyPath) -> list[KeyPath]:
-    if "$ref" in node:
-        node = types[node["$ref"].rpartition("/")[2]]
-    if "properties" in node:
-        return [
-            leaf
-            for name, child in node["properties"].items()
-            for leaf in _leaves(child, types, (*path, name))
-        ]
-    if "$ref" in node.get("items", {}):
-        return _leaves(node["items"], types, path)
-    values = node.get("additionalProperties") or next(
-        iter(node.get("patternProperties", {}).values()), None
-    )
+def _leaves(kind: Any, path: KeyPath) -> Iterator[KeyPath]:
+    if get_origin(kind) is Annotated:
+        kind = get_args(kind)[0]
+    values = get_args(kind)[-1] if get_origin(kind) in (dict, list) else None
+    if isinstance(kind, type) and issubclass(kind, Table):
+        for name, setting in kind.settings_of_class.items():
+            yield from _leaves(setting.type, (*path, name))
+    elif isinstance(values, type) and get_origin(kind) is list and issubclass(values, Table):
+        yield from _leaves(values, path)
     # Headers and options are one setting each; the keys of other open tables are settings.
-    if values and path[-1] not in ("headers", "options"):
-        return _leaves(values, types, (*path, ANY))
-    return [path]
+    elif get_origin(kind) is dict and path[-1] not in ("headers", "options"):
+        yield from _leaves(values, (*path, ANY))
+    else:
+        yield path
 
 
 def own_path(path: Path) -> Path:

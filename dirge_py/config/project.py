@@ -8,17 +8,16 @@ from functools import lru_cache
 from pathlib import Path as FilePath
 from typing import Any, Literal
 
-from pydantic import Field, ValidationError
-
 from dirge_py.config.load import decode, parse
-from dirge_py.config.problems import Path, config_error, dotted, key_lines, line_of
-from dirge_py.config.schema import (
-    EMPTY_TABLE,
-    Config,
-    PermissionRule,
-    PluginEntry,
-    ReminderTable,
+from dirge_py.config.problems import config_error, dotted, key_lines, line_of
+from dirge_py.config.schema import Config, PermissionRule, PluginEntry, ReminderTable
+from dirge_py.config.table import (
+    InvalidSettings,
+    Path,
+    Problem,
     Table,
+    read_table,
+    required,
     setting,
 )
 from dirge_py.lib.nearest import nearest
@@ -34,7 +33,7 @@ ALLOWED = (
 class ProjectRule(PermissionRule):
     """A rule of a project, which asks or denies."""
 
-    effect: Literal["ask", "deny"] = Field(description="What happens then.")
+    effect: Literal["ask", "deny"] = required(description="What happens then.")
 
 
 class ProjectPermission(Table):
@@ -52,9 +51,9 @@ class ProjectUi(Table):
 class ProjectConfig(Table):
     """The settings in `.dirge/config.toml`."""
 
-    permission: ProjectPermission = EMPTY_TABLE
+    permission: ProjectPermission = setting(ProjectPermission)
     plugins: dict[str, PluginEntry] = setting(dict, "Plugins in the project's folder.")
-    ui: ProjectUi = EMPTY_TABLE
+    ui: ProjectUi = setting(ProjectUi)
     reminder: list[ReminderTable] = setting(list, "Repeated texts.")
 
 
@@ -65,9 +64,9 @@ def read_project_config(content: bytes, file: str) -> ProjectConfig:
     settings = parse(text, FilePath(file))
     lines = key_lines(text)
     try:
-        return ProjectConfig.model_validate(settings)
-    except ValidationError as error:
-        paths = [entry["loc"] for entry in error.errors(include_url=False) if _is_forbidden(entry)]
+        return read_table(ProjectConfig, settings)
+    except InvalidSettings as error:
+        paths = [each.path for each in error.problems if _is_forbidden(each, settings)]
         if not paths:
             raise config_error(error, file=file, lines=lines, sources={}) from None
         paths.sort(key=lambda path: line_of(path, lines) or 0)
@@ -75,12 +74,12 @@ def read_project_config(content: bytes, file: str) -> ProjectConfig:
         raise ConfigError(refusals, hint=ALLOWED) from None
 
 
-def _is_forbidden(entry: Any) -> bool:
+def _is_forbidden(problem: Problem, settings: Mapping[str, Any]) -> bool:
     """Whether a project may not set this, or not to this value; any other error is a mistake."""
-    path = entry["loc"]
-    if path[:2] == _RULES and path[-1] == "effect":
-        return bool(entry["input"] == "allow")
-    return entry["type"] == "extra_forbidden" and len(path) <= 2
+    path = problem.path
+    if path[:2] == _RULES and path[-1] == "effect" and problem.kind == "invalid":
+        return bool(settings["permission"]["rule"][path[2]]["effect"] == "allow")
+    return problem.kind == "unknown" and len(path) <= 2
 
 
 def _refusal(path: Path, file: str, lines: Mapping[Path, int]) -> str:
@@ -90,10 +89,11 @@ def _refusal(path: Path, file: str, lines: Mapping[Path, int]) -> str:
     place = f"{file}:{line}" if line else file
     if path[:2] == _RULES:
         return f"{place}: `{dotted(path)}` is allow: a project may only ask or deny."
-    fields: Any = Config.model_fields
+    settings = Config.settings_of_class
     if len(path) == 2:
-        fields = fields[str(path[0])].annotation.model_fields
-    if path[-1] in fields:
+        table: Any = settings[str(path[0])].type
+        settings = table.settings_of_class
+    if path[-1] in settings:
         return f"{place}: a project may not set `{dotted(path)}`."
     meant = nearest(dotted(path), ["permission.rule", "plugins", "ui.theme", "reminder"])
     return f"{place}: no setting `{dotted(path)}`." + (f" Did you mean `{meant}`?" if meant else "")

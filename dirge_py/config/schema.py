@@ -2,21 +2,9 @@
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import field, replace
 from functools import cache
 from typing import Annotated, Any, Literal
-
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    PrivateAttr,
-    ValidationInfo,
-    WithJsonSchema,
-    field_validator,
-    model_validator,
-)
 
 from dirge_py.config.services import (
     OFFLINE,
@@ -26,6 +14,19 @@ from dirge_py.config.services import (
     installed_providers,
 )
 from dirge_py.config.sources import Origin
+from dirge_py.config.table import (
+    Check,
+    Convert,
+    InvalidSettings,
+    Pattern,
+    Problem,
+    Range,
+    Table,
+    other_settings,
+    read_table,
+    required,
+    setting,
+)
 from dirge_py.lib.nearest import nearest
 from dirge_py.types.errors import ConfigError
 from dirge_py.types.llm import ThinkingLevel
@@ -41,61 +42,38 @@ SEED_NAMES: Mapping[str, str] = {
 
 Delivery = Literal["all", "one-at-a-time"]
 GuardrailPlace = Literal["input", "output", "tool_result"]
-SlashName = Annotated[str, Field(pattern=r"^/[A-Za-z0-9][A-Za-z0-9_-]*$")]
+SlashName = Annotated[
+    str, Pattern("/[A-Za-z0-9][A-Za-z0-9_-]*", "must be a slash and one word, as in `/name`")
+]
 
-Positive = Annotated[int, Field(gt=0)]
-PositiveNumber = Annotated[float, Field(gt=0)]
-Bound = Annotated[int, Field(ge=0, le=1000)]
-
-
-# Validated with the whole file: pydantic would build another validator for a single table.
-EMPTY_TABLE: Any = Field(default_factory=dict, validate_default=True)
-
-
-def setting(default: Any, description: str, **limits: Any) -> Any:
-    """A field with a default; the class `list` or `dict` stands for an empty one."""
-    if isinstance(default, type):
-        return Field(default_factory=default, description=description, **limits)
-    return Field(default=default, description=description, **limits)
-
-
-class Table(BaseModel):
-    """A table of the file. Strict, so that `max_turns = "5"` is reported as a mistake."""
-
-    model_config = ConfigDict(
-        extra="forbid",
-        frozen=True,
-        strict=True,
-        defer_build=True,
-        hide_input_in_errors=True,
-        protected_namespaces=(),
-    )
-
-
-VARIABLE = r"\$\{[A-Za-z_][A-Za-z0-9_]*\}"
-Price = Annotated[float, Field(ge=0)]
+Positive = Annotated[int, Range(gt=0)]
+PositiveNumber = Annotated[float, Range(gt=0)]
+Bound = Annotated[int, Range(ge=0, le=1000)]
+NotNegative = Annotated[float, Range(ge=0)]
+Text = Annotated[str, Pattern("(?s).+", "must not be empty")]
+Variable = Annotated[
+    str,
+    Pattern(
+        r"\$\{[A-Za-z_][A-Za-z0-9_]*\}",
+        'must be written as "${VARIABLE}"',
+        "Don't write keys into this file: name a variable, or use `api_key_file`.",
+    ),
+]
 
 
 def _mode(name: Any) -> Any:
     return mode_named(name) if isinstance(name, str) else name
 
 
-def _known_type(name: str) -> str:
+def _unknown_type(name: str) -> str | None:
     if name in PROVIDER_TYPES:
-        return name
+        return None
     types = (*PROVIDER_TYPES, *installed_providers())
     if name in types:
-        return name
+        return None
     near = nearest(name, types)
     fix = f"did you mean `{near}`?" if near else f"there are: {', '.join(types)}"
-    raise ValueError(f"no provider type `{name}` ({fix})")
-
-
-ProviderType = Annotated[
-    str,
-    AfterValidator(_known_type),
-    WithJsonSchema({"type": "string", "examples": list(PROVIDER_TYPES)}),
-]
+    return f"no provider type `{name}` ({fix})"
 
 
 class SamplingTable(Table):
@@ -118,17 +96,17 @@ class SamplingTable(Table):
             extra=self.options,
         )
 
-    @model_validator(mode="after")
-    def _can_be_sent(self) -> "SamplingTable":
+    def contradictions(self) -> Iterator[tuple[str, str]]:
         if problem := self.sampling.problem():
-            raise ValueError(problem)
-        return self
+            yield "", problem
 
 
 class ProviderEntry(SamplingTable):
     """One service under the name (alias) that models are chosen by."""
 
-    type: ProviderType = Field(description="A known service, or the wire format that it speaks.")
+    type: Annotated[str, Check(_unknown_type)] = required(
+        description="A known service, or the wire format that it speaks."
+    )
     allow_insecure: bool = setting(False, "Allow http to another machine.")
     base_url: str | None = setting(
         None,
@@ -138,7 +116,7 @@ class ProviderEntry(SamplingTable):
     model: str | None = setting(None, "The model used when only the alias is named.")
     models: list[str] = setting(list, "Further models to offer.")
     api_key_env: str | None = setting(None, "The environment variable with the key.")
-    api_key: str | None = setting(None, 'This variable, as "${VARIABLE}".', pattern=f"^{VARIABLE}$")
+    api_key: Variable | None = setting(None, 'This variable, as "${VARIABLE}".')
     api_key_file: str | None = setting(None, "A file with only the key, readable by you alone.")
     headers: dict[str, str] = setting(dict, 'Sent with every request; "${VARIABLE}" is filled in.')
     max_output_tokens: Positive | None = setting(None, "The longest answer to ask for.")
@@ -151,23 +129,17 @@ class ProviderEntry(SamplingTable):
     cache_ttl: Literal["5m", "1h"] | None = setting(None, "How long Anthropic caches prompts.")
     script: str | None = setting(None, "The file of a scripted or replay provider.")
 
-    @field_validator("base_url")
-    @classmethod
-    def _keys_travel_safely(cls, url: str | None, others: ValidationInfo) -> str | None:
-        problem = base_url_problem(url, others.data.get("allow_insecure", False)) if url else None
-        if problem:
-            raise ValueError(problem)
-        return url
-
-    @model_validator(mode="after")
-    def _fits_together(self) -> "ProviderEntry":
+    def contradictions(self) -> Iterator[tuple[str, str]]:
+        yield from super().contradictions()
+        url = self.base_url
+        if problem := base_url_problem(url, self.allow_insecure) if url else None:
+            yield "base_url", problem
         keys = [self.api_key_env, self.api_key, self.api_key_file]
         if sum(key is not None for key in keys) > 1:
-            raise ValueError("give one of `api_key_env`, `api_key` and `api_key_file`")
+            yield "", "give one of `api_key_env`, `api_key` and `api_key_file`"
         if (self.type in OFFLINE) != (self.script is not None):
             types = " and ".join(f'`type = "{name}"`' for name in OFFLINE)
-            raise ValueError(f"`script` belongs to {types}, which need one")
-        return self
+            yield "", f"`script` belongs to {types}, which need one"
 
 
 class ModelEntry(SamplingTable):
@@ -175,16 +147,16 @@ class ModelEntry(SamplingTable):
 
     window_tokens: Positive | None = setting(None, "Its context window.")
     max_output_tokens: Positive | None = setting(None, "Its longest answer.")
-    price_in: Price | None = setting(None, "A million input tokens, in USD.")
-    price_out: Price | None = setting(None, "A million output tokens.")
-    price_cache_read: Price | None = setting(None, "A million cached tokens.")
-    price_cache_write: Price | None = setting(None, "A million tokens written to the cache.")
+    price_in: NotNegative | None = setting(None, "A million input tokens, in USD.")
+    price_out: NotNegative | None = setting(None, "A million output tokens.")
+    price_cache_read: NotNegative | None = setting(None, "A million cached tokens.")
+    price_cache_write: NotNegative | None = setting(None, "A million tokens written to the cache.")
     thinking: bool | None = setting(None, "Whether it can think.")
     images: bool | None = setting(None, "Whether it accepts images.")
     structured: bool | None = setting(None, "Whether its service enforces a JSON Schema.")
 
 
-PROFILE_FIELDS = frozenset(ModelEntry.model_fields) - SamplingTable.model_fields.keys()
+PROFILE_FIELDS = ModelEntry.settings_of_class.keys() - SamplingTable.settings_of_class.keys()
 """The settings of a model that are part of its profile."""
 
 
@@ -204,7 +176,8 @@ class RolesTable(Table):
 
     def named(self) -> Iterator[tuple[str, str]]:
         """Each role that is set, with its model; `fallback` once for each of its models."""
-        for role, spec in self:
+        for role in self.settings_of_class:
+            spec = getattr(self, role)
             for model in [spec] if isinstance(spec, str) else spec or ():
                 yield role, model
 
@@ -232,11 +205,9 @@ class StormTable(Table):
     exempt: list[str] = setting(list, "Further tools that may repeat.")
     mutating: list[str] = setting(list, "Further tools that change something.")
 
-    @model_validator(mode="after")
-    def _can_be_reached(self) -> "StormTable":
+    def contradictions(self) -> Iterator[tuple[str, str]]:
         if self.window < self.threshold:
-            raise ValueError("`window` must be at least `threshold`")
-        return self
+            yield "", "`window` must be at least `threshold`"
 
 
 class GatesTable(Table):
@@ -266,8 +237,8 @@ class LoopTable(Table):
     recoveries: Bound = setting(3, "How often in a row a run continues after an incomplete answer.")
     escalations: Bound = setting(3, "The most turns of the model of `[roles] escalate`.")
     scavenge: bool = setting(False, "Run calls that a model wrote as text, if they only read.")
-    storm: StormTable = EMPTY_TABLE
-    gates: GatesTable = EMPTY_TABLE
+    storm: StormTable = setting(StormTable)
+    gates: GatesTable = setting(GatesTable)
 
 
 class LimitsTable(Table):
@@ -309,33 +280,33 @@ class ReminderTable(Table):
 
     every_turns: Positive | None = setting(None, "Send it in every n-th turn.")
     at_tokens: Positive | None = setting(None, "Send it once the context has this many tokens.")
-    text: Annotated[str, Field(min_length=1)] = Field(description="The text.")
+    text: Text = required(description="The text.")
 
-    @model_validator(mode="after")
-    def _has_one_occasion(self) -> "ReminderTable":
+    def contradictions(self) -> Iterator[tuple[str, str]]:
         if (self.every_turns is None) == (self.at_tokens is None):
-            raise ValueError("give one of `every_turns` and `at_tokens`")
-        return self
+            yield "", "give one of `every_turns` and `at_tokens`"
 
 
 class GuardrailTable(Table):
     """A check of inputs or outputs: by a pattern, or built in."""
 
-    on: GuardrailPlace | list[GuardrailPlace] = Field(description="What is checked.")
+    on: GuardrailPlace | list[GuardrailPlace] = required(description="What is checked.")
     pattern: str | None = setting(None, "A regular expression to look for.")
     builtin: Literal["secrets"] | None = setting(None, "`secrets`: keys, tokens and passwords.")
     action: Literal["warn", "trip"] = setting("trip", "Notify the user, or stop what is checked.")
     name: str = setting("", "Its name in messages.")
 
-    @model_validator(mode="after")
-    def _checks_one_thing(self) -> "GuardrailTable":
+    def contradictions(self) -> Iterator[tuple[str, str]]:
         if (self.pattern is None) == (self.builtin is None):
-            raise ValueError("give one of `pattern` and `builtin`")
+            yield "", "give one of `pattern` and `builtin`"
         try:
             re.compile(self.pattern or "")
         except re.error as error:
-            raise ValueError(f"`pattern` isn't a regular expression: {error}") from None
-        return self
+            yield "", f"`pattern` isn't a regular expression: {error}"
+
+
+def _no_error(names: list[str]) -> str | None:
+    return next(filter(None, map(fatal_error_problem, names)), None)
 
 
 class ToolsTable(Table):
@@ -349,36 +320,28 @@ class ToolsTable(Table):
     disabled: list[str] = setting(list, "Tools that the model does not have.")
     result_budget_chars: int = setting(80_000, "The most characters of a batch's results.", ge=1000)
     retries: int = setting(3, "How often a tool may ask for another try in one run.", ge=0, le=100)
-    fatal_errors: list[str] = setting(
+    fatal_errors: Annotated[list[str], Check(_no_error)] = setting(
         list, "Errors of tools that end the run: kinds, or names of exceptions."
     )
     most_calls: dict[str, Positive] = setting(dict, "The most calls of tools by name, in one run.")
     environment: list[str] = setting(list, "Further variables for commands; never keys.")
 
-    @field_validator("fatal_errors")
-    @classmethod
-    def _are_errors(cls, names: list[str]) -> list[str]:
-        for name in names:
-            if problem := fatal_error_problem(name):
-                raise ValueError(problem)
-        return names
-
 
 class PermissionRule(Table):
     """A rule. A matching deny always wins; of the others the last match does."""
 
-    op: Literal[Operation, "*"] = Field(description="What the call would do.")
-    match: Annotated[str, Field(min_length=1)] = Field(
+    op: Literal[Operation, "*"] = required(description="What the call would do.")
+    match: Text = required(
         description="A path, command, host or name; `*` and `**` match anything."
     )
-    effect: Literal["allow", "ask", "deny"] = Field(description="What happens then.")
+    effect: Literal["allow", "ask", "deny"] = required(description="What happens then.")
 
 
 class PermissionTable(Table):
     """What is allowed without asking."""
 
     mode: Annotated[
-        Literal["standard", "accept", "restrictive", "plan", "yolo"], BeforeValidator(_mode)
+        Literal["standard", "accept", "restrictive", "plan", "yolo"], Convert(_mode)
     ] = setting("standard", "The preset that decides where no rule does.")
     rule: list[PermissionRule] = setting(list, "Rules, in order.")
     loop_guard: int = setting(
@@ -426,9 +389,7 @@ class TimeoutsTable(Table):
     bash_s: float = setting(120.0, "For a command, unless the call asks otherwise.", gt=0, le=3600)
     quiet_s: PositiveNumber = setting(60.0, "Without output before a notice about a command.")
     tool_s: PositiveNumber = setting(300.0, "For any other tool.")
-    tools: dict[str, Annotated[float, Field(ge=0)]] = setting(
-        dict, "For tools by name; 0: no limit."
-    )
+    tools: dict[str, NotNegative] = setting(dict, "For tools by name; 0: no limit.")
     judge_s: PositiveNumber = setting(120.0, "For a model that judges or summarizes.")
     plugin_hook_s: PositiveNumber = setting(5.0, "For one hook of a plugin.")
 
@@ -499,84 +460,76 @@ class UpdateTable(Table):
 class AfterEditTable(Table):
     """A command that runs after the model has edited a file, such as a formatter."""
 
-    match: str | list[str] = Field(description="The files it is for, as in .gitignore: `*.py`.")
-    command: Annotated[str, Field(min_length=1)] = Field(
-        description="The command line; `{path}` is the file."
-    )
+    match: str | list[str] = required(description="The files it is for, as in .gitignore: `*.py`.")
+    command: Text = required(description="The command line; `{path}` is the file.")
     timeout_s: PositiveNumber = setting(30, "Seconds it may take.")
 
 
 class PluginEntry(Table):
     """A plugin, by the name of its file. All other keys are settings of the plugin."""
 
-    model_config = ConfigDict(extra="allow")
-
     enabled: bool = setting(True, "Whether it is loaded.")
-
-    @property
-    def settings(self) -> Mapping[str, Any]:
-        return self.model_extra or {}
+    settings: Mapping[str, Any] = other_settings()
 
 
 def _as_list(value: Any) -> Any:
     return [value] if isinstance(value, str) else value
 
 
-Keys = Annotated[list[str], BeforeValidator(_as_list, json_schema_input_type=str | list[str])]
+Keys = Annotated[list[str], Convert(_as_list)]
+
+
+def _unusable_alias(entries: Mapping[str, ProviderEntry]) -> str | None:
+    for alias in entries:
+        if not alias or any(char in "/:" or char.isspace() for char in alias):
+            return f"alias `{alias}` must not contain `/`, `:` or a space"
+    return None
 
 
 class Config(Table):
     """All settings of one start: file, environment and flags merged. See `load.load`."""
 
     provider: str | None = setting(None, "The alias used when none is named.")
-    providers: dict[str, ProviderEntry] = setting(dict, "Services by alias.")
+    providers: Annotated[dict[str, ProviderEntry], Check(_unusable_alias)] = setting(
+        dict, "Services by alias."
+    )
     models: dict[str, ModelEntry] = setting(dict, "Corrections for models, by id or alias/id.")
-    roles: RolesTable = EMPTY_TABLE
-    tools: ToolsTable = EMPTY_TABLE
-    loop: LoopTable = EMPTY_TABLE
-    plan: PlanTable = EMPTY_TABLE
-    permission: PermissionTable = EMPTY_TABLE
-    limits: LimitsTable = EMPTY_TABLE
-    context: ContextTable = EMPTY_TABLE
-    timeouts: TimeoutsTable = EMPTY_TABLE
-    sandbox: SandboxTable = EMPTY_TABLE
-    web: WebTable = EMPTY_TABLE
-    session: SessionTable = EMPTY_TABLE
-    memory: MemoryTable = EMPTY_TABLE
-    ui: UiTable = EMPTY_TABLE
+    roles: RolesTable = setting(RolesTable)
+    tools: ToolsTable = setting(ToolsTable)
+    loop: LoopTable = setting(LoopTable)
+    plan: PlanTable = setting(PlanTable)
+    permission: PermissionTable = setting(PermissionTable)
+    limits: LimitsTable = setting(LimitsTable)
+    context: ContextTable = setting(ContextTable)
+    timeouts: TimeoutsTable = setting(TimeoutsTable)
+    sandbox: SandboxTable = setting(SandboxTable)
+    web: WebTable = setting(WebTable)
+    session: SessionTable = setting(SessionTable)
+    memory: MemoryTable = setting(MemoryTable)
+    ui: UiTable = setting(UiTable)
     guardrail: list[GuardrailTable] = setting(list, "Checks of inputs and outputs.")
     reminder: list[ReminderTable] = setting(list, "Repeated texts.")
-    update: UpdateTable = EMPTY_TABLE
+    update: UpdateTable = setting(UpdateTable)
     after_edit: list[AfterEditTable] = setting(list, "Commands after edits of the model.")
     plugins: dict[str, PluginEntry] = setting(dict, "Plugins by file name, and their settings.")
     keys: dict[str, Keys] = setting(dict, 'Action to key or keys; "none" frees it.')
     aliases: dict[SlashName, str] = setting(dict, "Your names for slash commands.")
 
-    _origin: Origin = PrivateAttr(default_factory=Origin)
-
-    @model_validator(mode="before")
-    @classmethod
-    def _has_our_names(cls, settings: Any) -> Any:
-        return with_own_names(settings)
-
-    @field_validator("providers")
-    @classmethod
-    def _aliases_can_be_named(cls, entries: dict[str, ProviderEntry]) -> dict[str, ProviderEntry]:
-        for alias in entries:
-            if not alias or any(char in "/:" or char.isspace() for char in alias):
-                raise ValueError(f"alias `{alias}` must not contain `/`, `:` or a space")
-        return entries
-
-    @property
-    def origin(self) -> Origin:
-        """Where the values come from: the file, the environment and the flags."""
-        return self._origin
+    origin: Origin = field(default_factory=Origin, repr=False)
+    """Where the values come from: the file, the environment and the flags."""
 
     def with_origin(self, origin: Origin) -> "Config":
         """The same settings with another origin."""
-        copy = self.model_copy()
-        copy._origin = origin
-        return copy
+        return replace(self, origin=origin)
+
+
+def config_from(settings: Mapping[str, Any]) -> Config:
+    """The settings that TOML's `settings` mean. Raises InvalidSettings with all problems."""
+    try:
+        named = with_own_names(settings)
+    except ValueError as error:
+        raise InvalidSettings([Problem(path=(), text=f": {error}")]) from None
+    return read_table(Config, named)
 
 
 def all_entries(config: Config) -> dict[str, ProviderEntry]:
@@ -594,7 +547,7 @@ def entry_of(config: Config, alias: str) -> ProviderEntry:
 
 @cache
 def _built_in() -> Mapping[str, ProviderEntry]:
-    return {row.type: ProviderEntry.model_validate({"type": row.type}) for row in SERVICES}
+    return {row.type: ProviderEntry(type=row.type) for row in SERVICES}
 
 
 def with_own_names(settings: Any) -> Any:

@@ -20,6 +20,7 @@ from dirge_py.config.models import (
 )
 from dirge_py.config.schema import PROFILE_FIELDS, Config, entry_of
 from dirge_py.config.services import OFFLINE, PROVIDER_TYPES, service_of, wire_of
+from dirge_py.config.table import values_of
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.redaction import Redactor
 from dirge_py.providers.adapter import is_openai, retry_without, with_options
@@ -153,9 +154,8 @@ class ModelDirectory:
         for name in (model_id, model):
             known = self._config.models.get(name)
             if known is not None:
-                profile = replace(
-                    profile, **known.model_dump(include=set(PROFILE_FIELDS), exclude_none=True)
-                )
+                set_here = {k: v for k, v in values_of(known).items() if k in PROFILE_FIELDS}
+                profile = replace(profile, **set_here)
         return profile
 
     async def stream(

@@ -156,8 +156,8 @@ class _ProgramBuilder(ConversationBuilder):
     def __init__(self, plan: Blueprint, thread: str | None, undo: ExitStack) -> None:
         keys = [name for service in SERVICES for name in service.key_env]
         redactor = Redactor(secret_values(os.environ, keys))
-        config = plan.config.model_copy()
-        config._origin = Origin(chosen=Overrides(model=plan.model), environment=dict(os.environ))
+        origin = Origin(chosen=Overrides(model=plan.model), environment=dict(os.environ))
+        config = plan.config.with_origin(origin)
         super().__init__(config, cwd=plan.cwd, redactor=redactor, undo=undo)
         self.plan = plan
         self.client = HttpClient()
@@ -301,8 +301,8 @@ def bare_config(*, mode: Mode, max_turns: int | None, fatal_errors: Sequence[str
         "timeouts": {"tool_s": 0},
         "tools": {"fatal_errors": list(fatal_errors)},
     }
-    tables = {name: getattr(config, name).model_copy(update=c) for name, c in changes.items()}
-    return config.model_copy(update=tables)
+    tables = {name: replace(getattr(config, name), **c) for name, c in changes.items()}
+    return replace(config, **tables)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from dirge_py.config.access import has_access, naming_variable
 from dirge_py.config.models import main_model
@@ -84,10 +84,10 @@ def with_project(
     """
     settings = project.settings
     if settings is not None:
-        changed: dict[str, object] = {"reminder": [*config.reminder, *settings.reminder]}
+        changed: dict[str, Any] = {"reminder": [*config.reminder, *settings.reminder]}
         if settings.ui.theme:
-            changed["ui"] = config.ui.model_copy(update={"theme": settings.ui.theme})
-        config = config.model_copy(update=changed)
+            changed["ui"] = replace(config.ui, theme=settings.ui.theme)
+        config = replace(config, **changed)
     notices = (*options.notices, *project.notices)
     return config, replace(options, project=project, notices=notices)
 

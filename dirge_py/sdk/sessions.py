@@ -9,10 +9,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pydantic import ValidationError
-
 from dirge_py.config.paths import state_dir
 from dirge_py.config.schema import Config, LimitsTable
+from dirge_py.config.table import InvalidSettings, read_table, values_of
 from dirge_py.conversation.conversation import Conversation
 from dirge_py.conversation.settings import LIMITS
 from dirge_py.files.versions import ReadLog
@@ -239,12 +238,12 @@ def session_limits(config: Config, loaded: LoadedSession) -> LimitsInForce:
 
     A flag of this start counts more than what the session stored.
     """
-    limits = LimitsInForce(Limits(**config.limits.model_dump()))
+    limits = LimitsInForce(Limits(**values_of(config.limits)))
     stored = loaded.choices.settings.get(LIMITS)
     for key, most in stored.items() if isinstance(stored, dict) else ():
         if not config.origin.sources.get(f"limits.{key}", "").startswith("-"):
-            with suppress(ValidationError):
-                limits.change(LimitsTable.model_validate({key: most}).model_dump(include={key}))
+            with suppress(InvalidSettings):
+                limits.change({key: getattr(read_table(LimitsTable, {key: most}), key)})
     return limits
 
 

@@ -1,6 +1,7 @@
 """`/limits`: what a run and its session have used of their limits."""
 
 from dirge_py.config.schema import LimitsTable
+from dirge_py.config.table import read_table
 from dirge_py.conversation.conversation import Conversation
 from dirge_py.guards.limits import format_amount, setting_of
 from dirge_py.lib.lazy import late_pattern
@@ -44,8 +45,8 @@ async def limits(args: str, conversation: Conversation, front: FrontEnd) -> None
             raise ValueError(amount)
         if amount not in ("none", "off"):
             most = float(amount) if "." in amount else int(amount)
-        LimitsTable.model_validate({key: most})
-    except ValueError:  # Pydantic's errors are some, too.
+        read_table(LimitsTable, {key: most})
+    except ValueError:  # InvalidSettings is one, too.
         unit = " whole" if _NAMES[key] not in ("cost", "session_cost", "time") else ""
         hint = f"Give a{unit} number above 0, or `none`."
         raise UsageError(f"{written.strip()!r} isn't a valid limit.", hint=hint) from None

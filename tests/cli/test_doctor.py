@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from dirge_py.cli.arguments import takes_only_flags
 from dirge_py.cli.doctor import doctor
-from dirge_py.config.schema import Config
+from dirge_py.config.schema import config_from
 from dirge_py.sdk.doctor.checks import check_programs
 from dirge_py.sdk.doctor.report import as_text, exit_code, failed, passed, warn
 from dirge_py.sdk.doctor.terminal import (
@@ -275,7 +275,7 @@ def test_only_problems_give_failure_exit_code() -> None:
     ],
 )
 def test_key_that_terminal_cannot_send_is_reported(key: str, arrives: bool) -> None:
-    config = Config.model_validate({"keys": {"/mode plan": [key]}})
+    config = config_from({"keys": {"/mode plan": [key]}})
     lost = [problem for problem in key_problems(config, False) if "kitty" in problem]
     assert (not lost) == arrives
     assert not [problem for problem in key_problems(config, True) if "kitty" in problem]

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from dirge_py.agent_loop.merge import compose
-from dirge_py.config.schema import Config, ContextTable, ReminderTable
+from dirge_py.config.schema import ContextTable, ReminderTable, config_from
 from dirge_py.context.hooks import (
     ContextHooks,
     context_parts,
@@ -280,7 +280,7 @@ def test_context_parts_use_settings_from_config():
         "tools": {"result_budget_chars": 5_000},
         "reminder": [{"every_turns": 3, "text": "t"}],
     }
-    parts = context_parts(Config.model_validate(table), summary_model="m")
+    parts = context_parts(config_from(table), summary_model="m")
 
     assert parts.settings.fold_at == 0.5
     assert parts.settings.strategies == ["window"]

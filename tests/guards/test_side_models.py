@@ -7,7 +7,7 @@ import pytest
 
 from dirge_py.config.load import load
 from dirge_py.config.models import role_choice, unusable_roles
-from dirge_py.config.schema import Config
+from dirge_py.config.schema import config_from
 from dirge_py.guards.judge import SideModels
 from dirge_py.plan.extension import plan_terms
 from dirge_py.providers.scripted import Reply, Script
@@ -74,7 +74,7 @@ def test_role_with_an_unknown_provider_is_reported_at_start(config):
 
 def test_role_of_an_empty_text_is_not_set():
     roles = {"main": "ollama/one", "summarize": ""}
-    assert unusable_roles(Config.model_validate({"provider": "openai", "roles": roles})) == []
+    assert unusable_roles(config_from({"provider": "openai", "roles": roles})) == []
 
 
 async def test_judge_over_its_time_limit_raises_timeout_error(config):

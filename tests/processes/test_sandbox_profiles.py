@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from dirge_py.config.schema import Config
+from dirge_py.config.schema import Config, config_from
 from dirge_py.files.workspace import Workspace
 from dirge_py.processes.sandbox import probe
 from dirge_py.processes.sandbox.bubblewrap import BubblewrapSetup, mount_arguments, wrapped
@@ -293,7 +293,7 @@ def test_namespace_fix_names_blocking_setting(setting, value, named):
 
 
 def config_of(home: Path, **sandbox: object) -> Config:
-    return Config.model_validate({"sandbox": sandbox})
+    return config_from({"sandbox": sandbox})
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dirge_py.config.access import provider_access
-from dirge_py.config.schema import Config
+from dirge_py.config.schema import config_from
 from dirge_py.providers.catalog import ModelProfile
 from dirge_py.providers.ollama import OllamaParser, explain_error
 from dirge_py.providers.registry import find_provider
@@ -252,7 +252,7 @@ async def test_authorization_header_is_sent_only_with_key(ollama):
 
 def test_remote_ollama_server_needs_no_key():
     entry = {"type": "ollama", "base_url": "http://10.0.0.5:11434", "allow_insecure": True}
-    access = provider_access(Config.model_validate({"providers": {"lan": entry}}), "lan")
+    access = provider_access(config_from({"providers": {"lan": entry}}), "lan")
 
     assert (access.base_url, access.api_key) == ("http://10.0.0.5:11434", None)
 

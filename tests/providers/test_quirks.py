@@ -336,7 +336,7 @@ async def test_provider_type_alone_selects_service_quirks(http, serve):
     entry = ProviderEntry(type="deepseek", base_url=service.url("openai"), api_key_env="WORK_KEY")
     config = Config(providers={"work": entry})
     chosen = Overrides(model="work/deepseek-v4-pro")
-    config._origin = Origin(chosen=chosen, environment={"WORK_KEY": "k"})
+    config = config.with_origin(Origin(chosen=chosen, environment={"WORK_KEY": "k"}))
     models = ModelDirectory(config, http, Redactor())
 
     context = LlmContext(system_prompt="", messages=[user_text("hi")])

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from dirge_py.config.load import load
-from dirge_py.config.schema import Config
+from dirge_py.config.schema import config_from
 from dirge_py.config.sources import Origin, Overrides
 from dirge_py.lib.redaction import Redactor
 from dirge_py.providers.client import HttpClient
@@ -30,10 +30,12 @@ class Directory:
         self, http: HttpClient, service: FakeService, kind: str, model: str, tables: dict[str, Any]
     ) -> None:
         entry = {"type": kind, "base_url": service.url(kind), "api_key_env": "K", "model": model}
-        config = Config.model_validate(
+        config = config_from(
             {**tables, "providers": {"work": {**entry, **tables.get("providers", {})}}}
         )
-        config._origin = Origin(chosen=Overrides(provider="work"), environment={"K": "k"})
+        config = config.with_origin(
+            Origin(chosen=Overrides(provider="work"), environment={"K": "k"})
+        )
         self.notices: list[str] = []
         self.service = service
         self.model = f"work/{model}"

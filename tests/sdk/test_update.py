@@ -12,7 +12,7 @@ import pytest
 from dirge_py.cli.main import run
 from dirge_py.cli.update import install
 from dirge_py.config.load import load
-from dirge_py.config.schema import Config
+from dirge_py.config.schema import Config, config_from
 from dirge_py.sdk.update import Installation, find_installation, is_newer, update_notices
 from dirge_py.tools.web.package_index import newest_release
 from dirge_py.types.errors import DirgeError, ProcessError
@@ -94,7 +94,7 @@ def test_no_index_is_asked_if_switched_off_or_in_a_clone(config: Config):
         raise AssertionError(url)
 
     clone = Installation(kind="clone", command=("git",))
-    off = Config.model_validate({"update": {"check": False}}).with_origin(config.origin)
+    off = config_from({"update": {"check": False}}).with_origin(config.origin)
     assert update_notices(config, installation=clone, newest=newest) == ()
     assert update_notices(off, installation=PIPX, newest=newest) == ()
 

@@ -3,7 +3,7 @@
 import pytest
 
 from dirge_py.cli.main import run
-from dirge_py.config.schema import Config
+from dirge_py.config.schema import config_from
 from dirge_py.types.modes import CLAUDE_MODES, MODES
 from tests.support.project import ScriptedProject
 from tests.support.typed_commands import run_command
@@ -14,7 +14,7 @@ async def test_mode_of_claude_code_is_accepted_by_name(
     project: ScriptedProject, name: str, mode: str
 ):
     assert mode in MODES
-    assert Config.model_validate({"permission": {"mode": name}}).permission.mode == mode
+    assert config_from({"permission": {"mode": name}}).permission.mode == mode
     async with project.open() as conversation:
         await run_command(f"/mode {name}", conversation)
         assert conversation.settings.mode == mode

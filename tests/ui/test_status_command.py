@@ -1,6 +1,6 @@
 """`[ui] status_command` in the status line."""
 
-from dirge_py.config.schema import Config
+from dirge_py.config.schema import Config, config_from
 from tests.support.app_driver import running_app
 from tests.support.project import ScriptedProject
 
@@ -8,7 +8,7 @@ _SCRIPT = 'import json, sys; print(json.load(sys.stdin)["model"], "\\033[31mhere
 
 
 def with_status_command(command: str) -> Config:
-    return Config.model_validate({"ui": {"status_command": command}})
+    return config_from({"ui": {"status_command": command}})
 
 
 async def test_first_line_of_the_command_is_in_the_status_line(project: ScriptedProject):

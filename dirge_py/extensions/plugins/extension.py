@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from dirge_py.config.paths import config_dir
 from dirge_py.config.schema import Config
+from dirge_py.config.table import values_of
 from dirge_py.extensions.plugins.discovery import find_files, find_in_bytes, find_installed
 from dirge_py.extensions.plugins.registration import Plugins
 from dirge_py.lib.lazy import late
@@ -75,10 +76,10 @@ def _plugin_settings(
     settings = project.settings if project is not None else None
     for name, entry in settings.plugins.items() if settings is not None else ():
         if name in own:
-            tables[name] = entry.model_dump()
+            tables[name] = values_of(entry)
         else:
             notices.append(f"[plugins.{name}] of the project is ignored: it has no such plugin.")
     for name, entry in config.plugins.items():
-        chosen = entry.model_dump(exclude_unset=name in tables)
+        chosen = values_of(entry, only_given=name in tables)
         tables[name] = {**tables.get(name, {}), **chosen}
     return tables, notices
