@@ -16,7 +16,7 @@ def cell_width(text: str) -> int:
 def _graphemes(text: str) -> Iterable[str]:
     if text.isascii():
         return text
-    from wcwidth import iter_graphemes  # noqa: PLC0415 - see above
+    from wcwidth import iter_graphemes
 
     return iter_graphemes(text)
 
@@ -25,7 +25,7 @@ def _grapheme_width(grapheme: str) -> int:
     """Return the cells of one grapheme; 0 for characters that terminals don't print."""
     if grapheme.isascii():
         return len(grapheme)
-    from wcwidth import wcswidth  # noqa: PLC0415 - see above
+    from wcwidth import wcswidth
 
     return max(0, wcswidth(grapheme))
 

@@ -111,7 +111,7 @@ class EvidenceLedger:
         """Return the ledger that was stored, without invalid entries."""
         if not isinstance(stored, list | tuple) or not stored:
             return cls()
-        from pydantic import TypeAdapter, ValidationError  # noqa: PLC0415 - few sessions have some
+        from pydantic import TypeAdapter, ValidationError
 
         adapter, items = TypeAdapter(Evidence), []
         names = {each.name for each in fields(Evidence)}

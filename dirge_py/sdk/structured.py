@@ -96,7 +96,7 @@ class Output:
         problems = self._by_schema(value)
         if problems or self._model is None:
             return problems
-        from pydantic import ValidationError  # noqa: PLC0415 - the program has such a class
+        from pydantic import ValidationError
 
         try:
             _instance(self._model, value)
