@@ -4,7 +4,7 @@ Nothing here may change between turns, because providers cache the common prefix
 """
 
 import datetime
-import platform
+import os
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
@@ -147,9 +147,10 @@ _COMMIT = late_pattern(r"([0-9a-f]{12})[0-9a-f]{28,52}\n?")
 
 def describe_environment(cwd: Path, *, today: datetime.date) -> str:
     """Return lines about this machine and folder that stay true for a run."""
+    system = os.uname()
     lines = [
         f"Working directory: {cwd}",
-        f"System: {platform.system()} {platform.release()} ({platform.machine()})",
+        f"System: {system.sysname} {system.release} ({system.machine})",
         f"Date: {today.isoformat()}",
         f"Git: {git_state(cwd) or 'not a repository'}",
     ]

@@ -1,7 +1,6 @@
 """Suggestions for misspelled names."""
 
 from collections.abc import Iterable
-from difflib import SequenceMatcher, get_close_matches
 
 _CUTOFF = 0.66
 """The least similarity of a suggestion: `file_path` is no typo of `path`."""
@@ -13,6 +12,8 @@ def nearest(name: str, candidates: Iterable[str]) -> str | None:
     Compared without case, by `difflib`'s measure. Two equally near candidates give no suggestion,
     because a wrong one costs more than none.
     """
+    from difflib import get_close_matches
+
     others = sorted({candidate for candidate in candidates if candidate != name})
     near = get_close_matches(name.lower(), [other.lower() for other in others], n=2, cutoff=_CUTOFF)
     if not near or (len(near) > 1 and _likeness(near[0], name) == _likeness(near[1], name)):
@@ -34,4 +35,6 @@ def is_one_edit(typed: str, name: str) -> bool:
 
 
 def _likeness(candidate: str, name: str) -> float:
+    from difflib import SequenceMatcher
+
     return SequenceMatcher(None, candidate, name.lower()).ratio()

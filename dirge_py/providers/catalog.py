@@ -16,7 +16,8 @@ from dirge_py.types.messages import Usage
 ASSUMED_WINDOW_TOKENS = 128_000
 """The context window of an unknown model."""
 
-_Models: TypeAlias = "Mapping[str, ModelProfile]"
+_Rows: TypeAlias = Mapping[str, str]
+"""The line of each model id in catalog.toml; only the wanted one is parsed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,44 +72,45 @@ def find_model_profile(provider_type: str, model_id: str) -> ModelProfile:
     family has in common.
     """
     plain = model_id.rpartition("/")[2].lower()
-    profiles = _models(_SHARED.get(provider_type, provider_type))
-    profile = _find_model(profiles, plain)
+    rows = _rows(_SHARED.get(provider_type, provider_type))
+    profile = _find_model(rows, plain)
     if profile is None and provider_type in _RESELLERS:
         profile = (
             _find_at_makers(_find_model, plain)
-            or _find_family(profiles, plain)
+            or _find_family(rows, plain)
             or _find_at_makers(_find_family, plain)
         )
-    profile = profile or _find_family(profiles, plain) or ModelProfile()
+    profile = profile or _find_family(rows, plain) or ModelProfile()
     # Ollama's cloud models aren't free, as local ones are.
     return _without_prices(profile) if plain.endswith(_CLOUD_SUFFIXES) else profile
 
 
-def _find_model(profiles: _Models, plain: str) -> ModelProfile | None:
+def _find_model(rows: _Rows, plain: str) -> ModelProfile | None:
     """The profile of the model's own row, or of the longest id that it begins with."""
     # `gpt-5` is no prefix of `gpt-5.5`, nor `o1` of `o10`.
     prefixes = (
-        known for known in profiles if plain.startswith(known) and f"{plain}-"[len(known)] in "-@:"
+        known for known in rows if plain.startswith(known) and f"{plain}-"[len(known)] in "-@:"
     )
     longest = max(prefixes, key=len, default=None)
     if longest is None:
         return None
     is_same = longest == plain or _SAME_MODEL.fullmatch(plain, len(longest))
-    return profiles[longest] if is_same else _without_prices(profiles[longest])
+    profile = _profile(rows[longest])
+    return profile if is_same else _without_prices(profile)
 
 
-def _find_family(profiles: _Models, plain: str) -> ModelProfile | None:
-    starts = (key for key in profiles if key.endswith("*") and plain.startswith(key[:-1]))
+def _find_family(rows: _Rows, plain: str) -> ModelProfile | None:
+    starts = (key for key in rows if key.endswith("*") and plain.startswith(key[:-1]))
     longest = max(starts, key=len, default=None)
-    return profiles[longest] if longest is not None else None
+    return _profile(rows[longest]) if longest is not None else None
 
 
 def _find_at_makers(
-    find: Callable[[_Models, str], ModelProfile | None], plain: str
+    find: Callable[[_Rows, str], ModelProfile | None], plain: str
 ) -> ModelProfile | None:
     """The maker's profile of the model, without what depends on the reseller."""
     for maker in _MAKERS:
-        named = {key: profile for key, profile in _models(maker).items() if key != "*"}
+        named = {key: line for key, line in _rows(maker).items() if key != "*"}
         # Some resellers write `4.5` for the maker's `4-5`.
         profile = find(named, plain) or find(named, plain.replace(".", "-"))
         if profile is not None:
@@ -159,17 +161,21 @@ _CLOUD_SUFFIXES = ("-cloud", ":cloud")
 
 
 @cache
-def _models(provider_type: str) -> _Models:
-    rows = tomllib.loads(_tables().get(provider_type, ""))
-    for values in rows.values():
-        if "efforts" in values:
-            values["efforts"] = tuple(values["efforts"])
-    return {model_id: ModelProfile(**values) for model_id, values in rows.items()}
+def _rows(provider_type: str) -> _Rows:
+    lines = _tables().get(provider_type, "").splitlines()
+    return {line.split('"', 2)[1]: line for line in lines if line.startswith('"')}
+
+
+def _profile(line: str) -> ModelProfile:
+    (values,) = tomllib.loads(line).values()
+    if "efforts" in values:
+        values["efforts"] = tuple(values["efforts"])
+    return ModelProfile(**values)
 
 
 @cache
 def _tables() -> Mapping[str, str]:
-    """The rows of each provider type as text, because a start parses only those of one."""
+    """The rows of each provider type as text, one line for each model."""
     text = Path(__file__).with_suffix(".toml").read_text("utf-8")
     _, *parts = re.split(r"^\[(\S+)\]$", text, flags=re.MULTILINE)
     return dict(zip(parts[::2], parts[1::2], strict=True))

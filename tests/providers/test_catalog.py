@@ -116,6 +116,7 @@ def test_model_catalog_rows_are_consistent():
     assert tables.keys() <= {service.type for service in SERVICES}
     for name, models in tables.items():
         for model_id, row in models.items():
+            assert f'\n"{model_id}" = {{' in text, "each row is one line"
             profile = ModelProfile(**row)
             which = f"{name}: {model_id}"
             priced = profile.price_in is not None

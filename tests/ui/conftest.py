@@ -4,10 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import entry_point_cache
 from tests.support.project import ScriptedProject
-
-entry_point_cache.share()
 
 
 @pytest.fixture

@@ -3,16 +3,19 @@
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from importlib import metadata
 from importlib.util import decode_source
 from pathlib import Path
 from types import ModuleType
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from dirge_py.extensions.plugins.registration import PluginError
 from dirge_py.files.safe_read import read_regular
+from dirge_py.lib.entry_points import entry_points_of
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.own_file import UnsafeFile
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 GROUP = "dirge.plugins"
 _MAX_BYTES = 1024 * 1024
@@ -64,7 +67,7 @@ def find_in_bytes(files: Mapping[str, bytes]) -> list[PluginSource]:
 
 def find_installed() -> list[PluginSource]:
     """Return the plugins that installed packages declare as entry points."""
-    return [_source_from_entry_point(entry) for entry in metadata.entry_points(group=GROUP)]
+    return [_source_from_entry_point(entry) for entry in entry_points_of(GROUP)]
 
 
 def unique_by_name(sources: Iterable[PluginSource]) -> tuple[list[PluginSource], list[str]]:
@@ -95,7 +98,7 @@ def _load_register(path: Path, content: bytes) -> Register:
     return _register_of(module)
 
 
-def _source_from_entry_point(entry: metadata.EntryPoint) -> PluginSource:
+def _source_from_entry_point(entry: "EntryPoint") -> PluginSource:
     where = f"package {entry.dist.name}" if entry.dist is not None else entry.value
     return PluginSource(name=entry.name, where=where, load=lambda: _register_of(entry.load()))
 

@@ -6,7 +6,6 @@ The repository's author controls a `.git` file, so it may lie. It is followed on
 directory that points back at it, which git created for this folder.
 """
 
-import configparser
 import contextlib
 import os
 import stat
@@ -349,6 +348,8 @@ def _folders_in(folder: str) -> list[str]:
 
 
 def _working_tree(place: str) -> str:
+    import configparser
+
     parser = configparser.RawConfigParser(strict=False, allow_no_value=True)
     try:
         parser.read_string(read_small(os.path.join(place, "config")).replace("\t", ""))
