@@ -12,8 +12,8 @@ import pytest
 
 from dirge_py.conversation.conversation import Conversation
 from dirge_py.conversation.deps import ForkOptions
+from dirge_py.processes.sandbox import probe
 from dirge_py.processes.sandbox.profile import Sandbox, SandboxProfile
-from dirge_py.sdk import environment
 from dirge_py.types.errors import ConfigError
 from dirge_py.types.events import LoopEvent, SystemNotice
 from dirge_py.types.questions import PermissionAnswer
@@ -571,7 +571,7 @@ async def test_sandbox_found_after_cancelled_fork_is_closed(
         return Sandbox(kind="bubblewrap", launcher=lambda words, _spec: words, close=closed.set)
 
     async with project.open() as conversation:
-        monkeypatch.setattr(environment, "find_sandbox", find)
+        monkeypatch.setattr(probe, "find_sandbox", find)
         making = asyncio.ensure_future(conversation.fork(LOOK))
         await asyncio.to_thread(looked.wait, 10)
         making.cancel()

@@ -8,8 +8,8 @@ import os
 import sys
 from pathlib import Path
 
+from dirge_py.processes.sandbox import probe
 from dirge_py.processes.sandbox.profile import NoSandbox
-from dirge_py.sdk import environment
 from tests.sdk.harmful_commands import hostile
 from tests.support.fork_projects import (
     LOOK,
@@ -33,7 +33,7 @@ async def main(base: Path) -> None:
     write(project.folder, {"a": "one\n", "sub/b": "two\n", "Makefile": "test:\n\techo x > made\n"})
     committed(project.folder)
     os.chdir(project.folder)
-    find, none = environment.find_sandbox, NoSandbox("none is wanted", "")
+    find, none = probe.find_sandbox, NoSandbox("none is wanted", "")
     async with project.open() as conversation:
         conversation.settings.set_mode("yolo")
         tell("BEGIN")
@@ -42,7 +42,7 @@ async def main(base: Path) -> None:
             (LOOK, find, 2),
             (WORK, find, 5),
         ):
-            environment.find_sandbox = finds
+            probe.find_sandbox = finds
             await conversation.environment.read_tree()
             fork = await conversation.fork(spec)
             # Other tests run all of these commands and compare the files afterwards.

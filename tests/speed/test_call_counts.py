@@ -8,7 +8,8 @@ from pydantic import AfterValidator
 
 from dirge_py import Agent
 from dirge_py.testing import ScriptedModel
-from dirge_py.tools.base import Tool, ToolArgs, ToolContext
+from dirge_py.tools.arguments import ToolArgs
+from dirge_py.tools.base import Tool, ToolContext
 from dirge_py.types.tools import Claim
 
 asked: Counter[str] = Counter()
