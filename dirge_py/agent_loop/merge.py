@@ -364,7 +364,7 @@ class HistoryConverter:
     """`default_convert_to_llm` for a growing history: converted messages are cached."""
 
     def __init__(self) -> None:
-        self._history = GrowingHistory()
+        self._history = GrowingHistory[Message]()
 
     def convert(self, messages: Sequence[Message]) -> Sequence[Message]:
         new = self._history.new(messages)

@@ -13,7 +13,7 @@ from dirge_py.types.abort import AbortSignal
 from dirge_py.types.errors import ProviderError
 from dirge_py.types.history import HistoryNormalizer
 from dirge_py.types.hooks import CallDecision, Context, LoopConfig, StopRun, TurnInfo, TurnUpdate
-from dirge_py.types.llm import StreamFn, ThinkingLevel
+from dirge_py.types.llm import StreamFn, ThinkingLevel, ToolSpec
 from dirge_py.types.messages import (
     UNFINISHED,
     AssistantMessage,
@@ -65,6 +65,7 @@ class RunState:
         self.outer_turn = 1
         self.turn = 0
         self.turn_tools: Sequence[LoopTool] = self.tools
+        self.tool_specs: Sequence[ToolSpec] = ()
         self.message: AssistantMessage | None = None
         self.results: list[ToolResultMessage] = []
         self.error: ProviderError | None = None

@@ -47,17 +47,21 @@ async def stream_assistant_response(run: RunState) -> AssistantMessage:
 
 
 def _llm_context(run: RunState, context: Context, messages: Sequence[Message]) -> llm.LlmContext:
+    specs = tuple(
+        llm.ToolSpec(
+            name=tool.name,
+            description=tool.description,
+            parameters=schema_for_model(tool.parameters),
+        )
+        for tool in context.tools
+    )
+    if specs != run.tool_specs:
+        # Providers serialize the same tuple only once.
+        run.tool_specs = specs
     return llm.LlmContext(
         system_prompt=context.system_prompt,
         messages=tuple(messages),
-        tools=tuple(
-            llm.ToolSpec(
-                name=tool.name,
-                description=tool.description,
-                parameters=schema_for_model(tool.parameters),
-            )
-            for tool in context.tools
-        ),
+        tools=run.tool_specs,
         asset_dir=run.config.asset_dir,
     )
 

@@ -66,7 +66,7 @@ class ResultBudget:
     def __init__(self, chars: int = BUDGET_CHARS, *, relay: Relay | None = None) -> None:
         self._chars = chars
         self._relay = relay
-        self._history = GrowingHistory()
+        self._history = GrowingHistory[Message]()
 
     def apply(self, messages: Sequence[Message]) -> Sequence[Message]:
         """Return the messages, as many as before; the same object when nothing had to be cut."""

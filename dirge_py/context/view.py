@@ -202,7 +202,7 @@ class ContextView:
         """The counted and the reported size of the last request with this shape."""
         self._limit_to_prove = 0
         self._is_stuck = False
-        self._history = GrowingHistory()
+        self._history = GrowingHistory[Message]()
 
     # -- for every request
 
@@ -364,7 +364,7 @@ class ContextView:
 
     def _show_as(self, shape: ViewShape) -> None:
         self.shape = shape
-        self._history = GrowingHistory()
+        self._history = GrowingHistory[Message]()
         self._sent_count = 0
         self._measured = None
 

@@ -7,11 +7,19 @@ only text in results, and nothing else between two of them.
 import base64
 import json
 import secrets
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Callable,
+    Hashable,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias
 from urllib.parse import urlsplit
 
 from dirge_py.config.services import SERVICE_OF, check_base_url
@@ -28,11 +36,21 @@ from dirge_py.providers.client import (
     stream_response,
 )
 from dirge_py.providers.errors import Endpoint
+from dirge_py.providers.request_cache import (
+    EncodedHistory,
+    EncodedObject,
+    EncodeTurn,
+    KeepBlock,
+    RequestCache,
+    SendableHistory,
+    SendableMessage,
+    request_json,
+)
 from dirge_py.providers.settings import ProviderSettings, merge_bodies, model_id
 from dirge_py.providers.stream_parser import NdjsonDecoder, SseDecoder, StreamParser
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.errors import DirgeError, ProviderError
-from dirge_py.types.history import WireFormat, normalize_history
+from dirge_py.types.history import GrowingHistory, WireFormat
 from dirge_py.types.llm import (
     LlmContext,
     StreamError,
@@ -49,8 +67,6 @@ from dirge_py.types.messages import (
     CustomMessage,
     DocumentBlock,
     ImageBlock,
-    Message,
-    SystemMessage,
     TextBlock,
     ThinkingBlock,
     ToolCallBlock,
@@ -59,28 +75,11 @@ from dirge_py.types.messages import (
 )
 from dirge_py.types.sampling import Sampling
 
-V = TypeVar("V")
-R = TypeVar("R")
-SendableMessage: TypeAlias = UserMessage | AssistantMessage | ToolResultMessage
 
+def own_blocks(alias: str, model: str = "") -> KeepBlock:
+    """Refuses the sealed blocks of other services, for which a service refuses the request.
 
-def filter_blocks(
-    messages: Sequence[Message], keep: Callable[[AssistantMessage, AssistantBlock], bool]
-) -> list[Message]:
-    """`messages` with the blocks of answers that `keep` accepts; the same objects if all are."""
-    filtered: list[Message] = []
-    for message in messages:
-        if isinstance(message, AssistantMessage):
-            content = tuple(filter(partial(keep, message), message.content))
-            message = message if content == message.content else replace(message, content=content)
-        filtered.append(message)
-    return filtered
-
-
-def drop_foreign_blocks(messages: Sequence[Message], alias: str, model: str = "") -> list[Message]:
-    """`messages` without the sealed blocks of other services, which would refuse the request.
-
-    With `model` the blocks of the service's other models are dropped as well, as behind a router.
+    With `model` the blocks of the service's other models are refused as well, as behind a router.
     """
 
     def is_own(message: AssistantMessage, block: AssistantBlock) -> bool:
@@ -88,21 +87,7 @@ def drop_foreign_blocks(messages: Sequence[Message], alias: str, model: str = ""
         is_foreign = has_alias and (made_by != alias or model not in ("", made_with))
         return not (is_foreign and isinstance(block, ThinkingBlock | CompactionBlock))
 
-    return filter_blocks(messages, is_own)
-
-
-def sendable_history(
-    messages: Sequence[Message], *, unsigned: bool = False, call_id_chars: int | None = None
-) -> list[SendableMessage]:
-    """`messages` as a service accepts them; equal input gives equal output.
-
-    Messages that need no change stay the same objects. `unsigned` keeps thinking that has no
-    signature; `call_id_chars` is the length of call ids.
-    """
-    wire = WireFormat(unsigned_thinking=unsigned, call_id_chars=call_id_chars)
-    normalized = normalize_history(messages, result_chars=None, wire=wire).messages
-    # System messages became user messages, and custom ones were left out.
-    return [m for m in normalized if not isinstance(m, SystemMessage | CustomMessage)]
+    return is_own
 
 
 def call_arguments(call: ToolCallBlock) -> Mapping[str, Any]:
@@ -115,32 +100,12 @@ def is_openai(base_url: str) -> bool:
     return urlsplit(base_url).hostname == "api.openai.com"
 
 
-def function_tool(tool: ToolSpec) -> dict[str, Any]:
-    """A tool as Chat Completions describes it."""
-    function = {"name": tool.name, "description": tool.description}
-    return {"type": "function", "function": {**function, "parameters": dict(tool.parameters)}}
-
-
-class JsonCache:
-    """The JSON of the last request by the identity of its encoded object, which must not change."""
-
-    def __init__(self) -> None:
-        self._before: dict[int, tuple[object, Any]] = {}
-        self._now: dict[int, tuple[object, Any]] = {}
-
-    def begin_request(self) -> None:
-        """Forget what the last request did not use."""
-        self._before, self._now = self._now, {}
-
-    def of(self, value: V, make: Callable[[V], R]) -> R:
-        """`make(value)`, or what it returned for the last request."""
-        key = id(value)
-        known = self._before.get(key)
-        # An id belongs to one object only while that object exists, so the object is kept as well.
-        entry = known if known is not None and known[0] is value else (value, make(value))
-        self._now[key] = entry
-        result: R = entry[1]
-        return result
+def function_tools(tools: Sequence[ToolSpec]) -> Iterator[dict[str, Any]]:
+    """Tools as Chat Completions describes them."""
+    for tool in tools:
+        function = {"name": tool.name, "description": tool.description}
+        function["parameters"] = dict(tool.parameters)  # type: ignore[assignment]
+        yield {"type": "function", "function": function}
 
 
 _ASSET_ID = late_pattern(r"[A-Za-z0-9_-]{1,128}")
@@ -242,27 +207,21 @@ def with_tool_media(history: Iterable[SendableMessage]) -> Iterator[HistoryEntry
 
 
 def encode_messages(
-    history: Iterable[SendableMessage],
-    json_cache: JsonCache,
+    turn: Iterable[SendableMessage],
     encode: Callable[[SendableMessage], dict[str, Any]],
     encode_user: Callable[[Sequence[TextBlock | Asset]], dict[str, Any]],
-) -> list[dict[str, Any]]:
-    """The messages of a chat. Those of the last request are the same objects as then.
-
-    What `encode_user` makes is not cached: the file of an asset may be gone, and is too large.
-    """
-    messages: list[dict[str, Any]] = []
-    for entry in with_tool_media(history):
+) -> Iterator[dict[str, Any]]:
+    """Encode the messages of a chat one by one; `encode_user` makes those with assets."""
+    for entry in with_tool_media(turn):
         match entry:
             case AssistantMessage() if not (entry.text or entry.calls):
                 pass  # it holds nothing but what another service compacted
             case ToolMedia():
-                messages.append(encode_user([entry.title, *entry.assets]))
+                yield encode_user([entry.title, *entry.assets])
             case UserMessage() if not is_text(entry.content):
-                messages.append(encode_user(entry.content))
+                yield encode_user(entry.content)
             case _:
-                messages.append(json_cache.of(entry, encode))
-    return messages
+                yield encode(entry)
 
 
 def result_texts(result: ToolResultMessage) -> list[str]:
@@ -280,6 +239,9 @@ _DEFAULT_HEADERS: Mapping[str, str] = {
 }
 
 
+_PLAIN = WireFormat()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelCall:
     """The data of one model call that a wire format encodes."""
@@ -294,8 +256,8 @@ class ModelCall:
     """The address of the service, without a slash at its end."""
     model: str
     """The service's own id of the model."""
-    json_cache: JsonCache
-    """The JSON encoded for the provider's last request."""
+    cache: RequestCache
+    """What was made for the provider's earlier requests."""
 
     @property
     def profile(self) -> ModelProfile:
@@ -312,9 +274,47 @@ class ModelCall:
         """The limit of this call, else the limit of the settings."""
         return self.options.max_output_tokens or self.settings.max_output_tokens
 
-    def own_messages(self, model: str = "") -> list[Message]:
-        """The messages without the sealed blocks of other services (`drop_foreign_blocks`)."""
-        return drop_foreign_blocks(self.context.messages, self.settings.alias, model)
+    def sendable(
+        self,
+        keep: KeepBlock = lambda message, block: True,
+        *,
+        key: Hashable = None,
+        wire: WireFormat = _PLAIN,
+    ) -> Sequence[SendableMessage]:
+        """The messages as the service accepts them, without blocks that `keep` refuses.
+
+        Calls with the same `key` and `wire` have equal `keep`s.
+        """
+        messages = self.context.messages
+        make = partial(SendableHistory, keep, wire)
+        first = next(iter(messages), None)
+        return self.cache.part(first, ("sendable", key, wire), make).of(messages)
+
+    def encoded(
+        self, history: Sequence[SendableMessage], encode: EncodeTurn, *, key: Hashable
+    ) -> list[dict[str, Any]]:
+        """The encoded messages; `key` holds everything that `encode` depends on."""
+        if not history:
+            return []
+        part = self.cache.part(history[0], ("encoded", key), partial(EncodedHistory, encode))
+        return part.of(history)
+
+    def tools(
+        self, encode: Callable[[Sequence[ToolSpec]], Iterable[dict[str, Any]]]
+    ) -> list[dict[str, Any]]:
+        """The encoded tools; equal for the same function and tools."""
+        tools = self.context.tools
+        made = self.cache.part(tools, encode, lambda: [*map(EncodedObject, encode(tools))])
+        return list[dict[str, Any]](made)
+
+    def call_ids(self) -> frozenset[str]:
+        """The ids of all calls in the history."""
+        messages = self.context.messages
+        known = self.cache.part(messages[0], "call ids", GrowingHistory[str])
+        new = known.new(messages)
+        answers = (message for message in new if isinstance(message, AssistantMessage))
+        known.add(new, (call.id for answer in answers for call in answer.calls))
+        return frozenset(known.made)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -325,8 +325,6 @@ class ApiFormat:
     """Its name, which is also that of its own service in config/services.toml."""
     path: Callable[[ModelCall], str]
     """The path behind the base URL."""
-    history: str = "messages"
-    """The member of the body that holds the messages, which are encoded only once."""
     decoder: type[NdjsonDecoder] = SseDecoder
     """Server-sent events, or one JSON object per line."""
     headers: Callable[[ModelCall], Mapping[str, str]]
@@ -345,7 +343,7 @@ def make_stream_fn(api_format: ApiFormat, settings: ProviderSettings, http: Http
     """The stream function of a configured service. Raises ConfigError: its address is wrong."""
     base_url = (settings.base_url or SERVICE_OF[api_format.name].base_url).rstrip("/")
     check_base_url(base_url, settings.allow_insecure)
-    json_cache = JsonCache()
+    cache = RequestCache()
 
     async def stream(
         context: LlmContext, options: StreamOptions, signal: AbortSignal
@@ -356,13 +354,11 @@ def make_stream_fn(api_format: ApiFormat, settings: ProviderSettings, http: Http
             settings=settings,
             base_url=base_url,
             model=model_id(options.model),
-            json_cache=json_cache,
+            cache=cache,
         )
         try:
             request = _stream_request(api_format, call)
-            answers = (m for m in context.messages if isinstance(m, AssistantMessage))
-            call_ids = frozenset(c.id for answer in answers for c in answer.calls)
-            parser = api_format.parser(call_ids, secrets.token_hex(6))
+            parser = api_format.parser(call.call_ids(), secrets.token_hex(6))
         except DirgeError as error:
             if not isinstance(error, ProviderError):
                 error = ProviderError(error.message, kind="invalid_request", hint=error.hint)
@@ -391,14 +387,12 @@ def _stream_request(api_format: ApiFormat, call: ModelCall) -> StreamRequest:
     timeouts = settings.timeouts
     if options.chunk_timeout_s is not None:
         timeouts = replace(timeouts, chunk_s=options.chunk_timeout_s)
-    call.json_cache.begin_request()
     body = merge_bodies(api_format.body(call), _sampling(api_format, options.sampling))
     own_headers = api_format.headers(call)
     headers = request_headers(_DEFAULT_HEADERS, own_headers, settings.headers, options.headers)
-    content = _encode_body(body, api_format.history, call.json_cache)
     return StreamRequest(
         endpoint=endpoint,
-        http=HttpRequest("POST", url, headers, content),
+        http=HttpRequest("POST", url, headers, request_json(body)),
         decoder=api_format.decoder,
         timeouts=timeouts,
         total_s=options.request_timeout_s,
@@ -413,21 +407,6 @@ def _sampling(api_format: ApiFormat, sampling: Sampling) -> dict[str, Any]:
     if members and api_format.sampling_in:
         members = {api_format.sampling_in: members}
     return merge_bodies(members, sampling.extra)
-
-
-def _encode_body(body: Mapping[str, Any], history: str, json_cache: JsonCache) -> bytes:
-    """The request's JSON; messages that the last request held are not encoded again."""
-    messages = "[" + ",".join(json_cache.of(message, _json) for message in body[history]) + "]"
-    members = (
-        f"{_json(name)}:{messages if name == history else _json(value)}"
-        for name, value in body.items()
-    )
-    # Half a surrogate pair, from a file with odd bytes, is not UTF-8: it becomes a question mark.
-    return ("{" + ",".join(members) + "}").encode("utf-8", errors="replace")
-
-
-def _json(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 async def fetch_json(

@@ -5,7 +5,7 @@ share is marked for the cache: at most four marks, each behind content that does
 request looks back only about twenty blocks from each of its own marks for a marked prefix.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import takewhile
@@ -18,19 +18,18 @@ from dirge_py.providers.adapter import (
     AssetEncoder,
     HistoryEntry,
     ModelCall,
-    SendableMessage,
     ToolMedia,
     asset_encoder,
     call_arguments,
-    filter_blocks,
     make_stream_fn,
+    own_blocks,
     result_texts,
-    sendable_history,
     with_tool_media,
 )
 from dirge_py.providers.catalog import ModelProfile, thinking_budget, thinking_effort
 from dirge_py.providers.errors import declined_error
 from dirge_py.providers.registry import Provider
+from dirge_py.providers.request_cache import SendableMessage
 from dirge_py.providers.stream_parser import (
     ServiceError,
     StreamParser,
@@ -48,6 +47,7 @@ from dirge_py.types.llm import (
     ThinkingLevel,
     ToolCallDelta,
     ToolChoice,
+    ToolSpec,
 )
 from dirge_py.types.messages import (
     AssistantBlock,
@@ -67,18 +67,31 @@ Blocks = list[dict[str, Any]]
 _MAX_CACHE_MARKS = 4
 
 
-def _mark_cached(
-    *, tools: Blocks, system: Blocks, messages: Sequence[Blocks], cache_ttl: str | None
-) -> None:
-    """Mark the last tool, every part of the system prompt, and the last two stable user messages.
-
-    `messages` are the contents of the user messages that the next request will hold as well. The
-    one before the last is where the last request was marked, however much the turn added.
-    """
+def _marked(block: Mapping[str, Any], cache_ttl: str | None) -> dict[str, Any]:
     ttl = {} if cache_ttl in {None, "5m"} else {"ttl": cache_ttl}
-    last_blocks = [block for content in reversed(messages[-2:]) for block in content[-1:]]
-    for block in [*tools[-1:], *system, *last_blocks][:_MAX_CACHE_MARKS]:
-        block["cache_control"] = {"type": "ephemeral", **ttl}
+    return {**block, "cache_control": {"type": "ephemeral", **ttl}}
+
+
+def _mark_messages(
+    messages: list[dict[str, Any]], unstable_blocks: int, cache_ttl: str | None, *, marks: int
+) -> None:
+    """Mark the last two stable user messages, the last one first, with at most `marks` marks.
+
+    The last `unstable_blocks` blocks may be for this request only. The one before the last is where
+    the last request was marked, however much the turn added.
+    """
+    marks = min(marks, 2)
+    for position in reversed(range(len(messages))):
+        if not marks:
+            return
+        content = messages[position]["content"]
+        last = len(content) - 1 - unstable_blocks
+        unstable_blocks = 0
+        if messages[position]["role"] == "user" and last >= 0:
+            marked = [*content[:last], _marked(content[last], cache_ttl), *content[last + 1 :]]
+            # A copy, as the message itself serves later requests, which mark others.
+            messages[position] = {"role": "user", "content": marked}
+            marks -= 1
 
 
 _HISTORY_EDITS: Mapping[str, str] = {
@@ -108,7 +121,8 @@ _SIGNATURE = late_pattern(r"[A-Za-z0-9+/=_-]+")
 def messages_request(call: ModelCall) -> dict[str, Any]:
     """The request's JSON. Equal prefixes of history give equal prefixes of JSON, for the cache."""
     context, options, profile = call.context, call.options, call.profile
-    history = sendable_history(filter_blocks(call.own_messages(), _is_readable))
+    is_own = own_blocks(call.settings.alias)
+    history = call.sendable(lambda message, block: _is_readable(block) and is_own(message, block))
     choice = _choice(options.tool_choice, profile) if context.tools else None
     is_forced = choice is not None and choice["type"] in {"any", "tool"}
     level = options.thinking_level
@@ -121,24 +135,30 @@ def messages_request(call: ModelCall) -> dict[str, Any]:
     usual_tokens = min(profile.max_output_tokens or _UNKNOWN_MODEL_REPLY_TOKENS, _REPLY_TOKENS)
     reply_tokens = call.max_output_tokens or usual_tokens
     body |= _thinking(level, options.thinking_budgets, profile, reply_tokens)
-    tools = [
-        {"name": tool.name, "description": tool.description, "input_schema": dict(tool.parameters)}
-        for tool in context.tools
-    ]
+    cache_ttl = call.settings.cache_ttl
+    tools = call.tools(_tools)
     if tools:
-        body["tools"] = tools
+        body["tools"] = [*tools[:-1], _marked(tools[-1], cache_ttl)]
     if choice is not None:
         body["tool_choice"] = choice
     prompt = context.system_prompt
     cut = prompt.stable_chars if isinstance(prompt, SystemText) else 0
     # Two parts if the first stays longer than the second: each is cached by itself.
-    system = [_text(part) for part in (prompt[:cut], prompt[cut:]) if part.strip()]
+    parts = [part for part in (prompt[:cut], prompt[cut:]) if part.strip()]
+    system = [_marked(_text(part), cache_ttl) for part in parts]
     if system:
         body["system"] = system
     assets = asset_encoder(profile, context.asset_dir)
     thinks = body.get("thinking", {}).get("type") in {"enabled", "adaptive"}
-    body["messages"], stable = _encode_history(history, assets, with_thinking=thinks)
-    _mark_cached(tools=tools, system=system, messages=stable, cache_ttl=call.settings.cache_ttl)
+    encode_turn = partial(_encode_turn, assets=assets, with_thinking=thinks)
+    messages = call.encoded(history, encode_turn, key=(assets, thinks))
+    unstable = sum(len(_content(m, assets, with_thinking=thinks)) for m in _reminders(history))
+    marks = _MAX_CACHE_MARKS - len(tools[-1:]) - len(system)
+    _mark_messages(messages, unstable, cache_ttl, marks=marks)
+    if messages and messages[0]["role"] == "assistant":
+        beginning = {"role": "user", "content": [_text("[The beginning is left out.]")]}
+        messages.insert(0, beginning)
+    body["messages"] = messages
     if options.response_schema is not None:
         shape = {"type": "json_schema", "schema": close_objects(options.response_schema.schema)}
         body["output_config"] = {**body.get("output_config", {}), "format": shape}
@@ -152,6 +172,12 @@ def messages_request(call: ModelCall) -> dict[str, Any]:
     if edits:
         body["context_management"] = {"edits": edits}
     return body
+
+
+def _tools(tools: Sequence[ToolSpec]) -> Iterator[dict[str, Any]]:
+    for tool in tools:
+        described = {"name": tool.name, "description": tool.description}
+        yield {**described, "input_schema": dict(tool.parameters)}
 
 
 def _choice(choice: ToolChoice, profile: ModelProfile) -> dict[str, Any] | None:
@@ -191,7 +217,7 @@ def _thinking(
     return {"max_tokens": max_tokens, "thinking": {"type": "enabled", "budget_tokens": tokens}}
 
 
-def _is_readable(_: AssistantMessage, block: AssistantBlock) -> bool:
+def _is_readable(block: AssistantBlock) -> bool:
     """Whether this service signed or compacted the block, or it is neither."""
     if isinstance(block, CompactionBlock):
         return "content" in block.data
@@ -214,36 +240,29 @@ def _can_think(history: Sequence[SendableMessage]) -> bool:
     return isinstance(next(blocks), ThinkingBlock)
 
 
-def _encode_history(
-    history: Sequence[SendableMessage], assets: AssetEncoder, *, with_thinking: bool
-) -> tuple[list[dict[str, Any]], list[Blocks]]:
-    """The messages, and the contents of user messages that the next request will have as well.
+def _reminders(history: Sequence[SendableMessage]) -> Sequence[SendableMessage]:
+    """The messages of the harness at the end, which may be for this request only."""
+    end = len(history)
+    while end and isinstance(m := history[end - 1], UserMessage) and m.origin == "harness":
+        end -= 1
+    return history[end:] if end else ()
+
+
+def _encode_turn(
+    turn: Sequence[SendableMessage], assets: AssetEncoder, *, with_thinking: bool
+) -> list[dict[str, Any]]:
+    """The messages of a turn.
 
     Results and the user messages behind them are one message, as roles alternate. The assets of
     results come behind the last result: the service wants all results first.
     """
-    # A message of the harness at the end, such as a reminder, may be for this call only.
-    end = len(history)
-    while end and isinstance(m := history[end - 1], UserMessage) and m.origin == "harness":
-        end -= 1
-    stable_ids = {id(message) for message in history[: end or len(history)]}
     messages: list[dict[str, Any]] = []
-    stable: list[Blocks] = []
-    for entry in with_tool_media(history):
+    for entry in with_tool_media(turn):
         role = "assistant" if isinstance(entry, AssistantMessage) else "user"
-        is_new = not messages or messages[-1]["role"] != role
-        if is_new:
+        if not messages or messages[-1]["role"] != role:
             messages.append({"role": role, "content": []})
-        content = _content(entry, assets, with_thinking=with_thinking)
-        messages[-1]["content"] += content
-        if role == "user" and (isinstance(entry, ToolMedia) or id(entry) in stable_ids):
-            if is_new:
-                stable.append([])
-            stable[-1] += content
-    if messages and messages[0]["role"] == "assistant":
-        beginning = {"role": "user", "content": [_text("[The beginning is left out.]")]}
-        messages.insert(0, beginning)
-    return messages, stable
+        messages[-1]["content"] += _content(entry, assets, with_thinking=with_thinking)
+    return messages
 
 
 def _content(entry: HistoryEntry, assets: AssetEncoder, *, with_thinking: bool) -> Blocks:

@@ -9,7 +9,7 @@ call, directly behind its text, or in the thought itself.
 
 import json
 import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, Literal, NamedTuple, get_args
@@ -20,19 +20,21 @@ from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.providers.adapter import (
     ApiFormat,
     Asset,
+    AssetEncoder,
     ModelCall,
     ToolMedia,
     asset_encoder,
     call_arguments,
     make_stream_fn,
+    own_blocks,
     result_texts,
-    sendable_history,
     with_tool_media,
 )
 from dirge_py.providers.catalog import thinking_budget
 from dirge_py.providers.errors import ASK_DIFFERENTLY, Phase, declined_error
 from dirge_py.providers.gemini_schema import parameters_schema, response_schema
 from dirge_py.providers.registry import Provider
+from dirge_py.providers.request_cache import SendableMessage
 from dirge_py.providers.stream_parser import (
     ServiceError,
     StreamParser,
@@ -128,18 +130,21 @@ def content_request(call: ModelCall) -> dict[str, Any]:
     if context.system_prompt.strip():
         body["systemInstruction"] = {"parts": [{"text": context.system_prompt}]}
     if context.tools:
-        declarations = [call.json_cache.of(tool, _declaration) for tool in context.tools]
-        body["tools"] = [{"functionDeclarations": declarations}]
+        body["tools"] = call.tools(_declarations)
         choice = options.tool_choice
         if choice != "auto":
             mode = "NONE" if choice == "none" else "ANY"
             only = {"allowedFunctionNames": [choice.name]} if isinstance(choice, NamedTool) else {}
             body["toolConfig"] = {"functionCallingConfig": {"mode": mode, **only}}
-    body["contents"] = _Contents(call).written()
+    body["contents"] = _contents(call)
     generation = _generation(call)
     if generation:
         body["generationConfig"] = generation
     return body
+
+
+def _declarations(tools: Sequence[ToolSpec]) -> list[dict[str, Any]]:
+    return [{"functionDeclarations": [*map(_declaration, tools)]}]
 
 
 def _declaration(tool: ToolSpec) -> dict[str, Any]:
@@ -168,24 +173,38 @@ def _generation(call: ModelCall) -> dict[str, Any]:
     return generation
 
 
-class _Contents:
-    """Encodes history as the `contents` of a request."""
+def _contents(call: ModelCall) -> list[dict[str, Any]]:
+    """The history as the `contents` of a request."""
+    alias, assets = call.settings.alias, asset_encoder(call.profile, call.context.asset_dir)
+    if family_of(call.model) is not None:
+        assets = replace(assets, reads_documents=True)
+    contents = call.encoded(
+        call.sendable(own_blocks(alias)),
+        lambda turn: _TurnContents(alias, call.model, assets).written(turn),
+        key=(call.model, assets),
+    )
+    if contents and contents[0]["role"] == "model":
+        beginning = {"role": "user", "parts": [{"text": "[The beginning is left out.]"}]}
+        contents.insert(0, beginning)
+    return contents
 
-    def __init__(self, call: ModelCall) -> None:
-        self._history = sendable_history(call.own_messages())
-        self._alias = call.settings.alias
-        family = family_of(call.model)
-        self._family: GeminiFamily | str = family or call.model
+
+class _TurnContents:
+    """Encodes one turn of the history."""
+
+    def __init__(self, alias: str, model: str, assets: AssetEncoder) -> None:
+        self._alias = alias
+        family = family_of(model)
+        self._family: GeminiFamily | str = family or model
         self._wants_signatures = family is not None and family.has_levels
-        assets = asset_encoder(call.profile, call.context.asset_dir)
-        self._assets = assets if family is None else replace(assets, reads_documents=True)
+        self._assets = assets
         self._contents: list[dict[str, Any]] = []
         self._named: set[str] = set()
         """Call ids that the service itself gave: it accepts only these."""
 
-    def written(self) -> list[dict[str, Any]]:
-        """All contents. The results of a turn and their assets are one, as the service demands."""
-        for entry in with_tool_media(self._history):
+    def written(self, turn: Iterable[SendableMessage]) -> list[dict[str, Any]]:
+        """The contents. Results and their assets are one, as the service demands."""
+        for entry in with_tool_media(turn):
             match entry:
                 case UserMessage():
                     parts = [self._part(block) for block in entry.content]
@@ -201,9 +220,6 @@ class _Contents:
                     self._append("user", [self._part(asset) for asset in entry.assets])
                 case AssistantMessage():
                     self._append("model", self._answer(entry))
-        if self._contents and self._contents[0]["role"] == "model":
-            beginning = {"role": "user", "parts": [{"text": "[The beginning is left out.]"}]}
-            self._contents.insert(0, beginning)
         return self._contents
 
     def _append(self, role: str, parts: Sequence[Part]) -> None:
@@ -537,7 +553,6 @@ def _reason(why: str, words: str) -> str:
 _FORMAT = ApiFormat(
     name="gemini",
     path=_path,
-    history="contents",
     headers=lambda call: {"x-goog-api-key": call.key} if call.key else {},
     body=content_request,
     sampling=("temperature", "topP", "stopSequences"),

@@ -19,20 +19,20 @@ from dirge_py.providers.adapter import (
     Asset,
     AssetEncoder,
     ModelCall,
-    SendableMessage,
     asset_encoder,
     call_arguments,
     encode_messages,
-    function_tool,
+    function_tools,
     make_stream_fn,
+    own_blocks,
     result_texts,
     retry_without,
-    sendable_history,
     with_options,
 )
 from dirge_py.providers.catalog import thinking_effort
 from dirge_py.providers.client import HttpClient, bearer_header
 from dirge_py.providers.registry import Provider
+from dirge_py.providers.request_cache import SendableMessage
 from dirge_py.providers.settings import ProviderSettings, model_id
 from dirge_py.providers.stream_parser import (
     NdjsonDecoder,
@@ -45,6 +45,7 @@ from dirge_py.providers.stream_parser import (
 )
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.errors import ErrorKind, ProviderError
+from dirge_py.types.history import WireFormat
 from dirge_py.types.llm import (
     LlmContext,
     NamedTool,
@@ -65,6 +66,7 @@ from dirge_py.types.messages import (
     joined_text,
 )
 
+_WIRE = WireFormat(unsigned_thinking=True)
 _SECONDS = late_pattern(r"-?\d+")
 
 
@@ -76,23 +78,21 @@ def chat_request(call: ModelCall) -> dict[str, Any]:
     """
     options = call.options
     assets = replace(asset_encoder(call.profile, call.context.asset_dir), reads_documents=False)
-    messages = encode_messages(
-        sendable_history(call.own_messages(), unsigned=True),
-        call.json_cache,
-        _message,
-        partial(_with_pictures, assets=assets),
-    )
+    history = call.sendable(own_blocks(call.settings.alias), wire=_WIRE)
+    with_pictures = partial(_with_pictures, assets=assets)
+    encode_turn = partial(encode_messages, encode=_message, encode_user=with_pictures)
+    messages = call.encoded(history, encode_turn, key=assets)
     if call.context.system_prompt.strip():
         messages.insert(0, {"role": "system", "content": call.context.system_prompt})
     body: dict[str, Any] = {"model": call.model, "messages": messages}
     # This interface can't force a call, but fewer tools can be offered.
-    tools = list(call.context.tools)
+    tools = call.tools(function_tools)
     if isinstance(options.tool_choice, NamedTool):
-        tools = [tool for tool in tools if tool.name == options.tool_choice.name]
+        tools = [tool for tool in tools if tool["function"]["name"] == options.tool_choice.name]
     elif options.tool_choice == "none":
         tools = []
     if tools:
-        body["tools"] = [function_tool(tool) for tool in tools]
+        body["tools"] = tools
     body |= {"stream": True, "truncate": False, "shift": False}
     # A model thinks by default, and `false` hurts none. gpt-oss has levels, and always thinks.
     if "gpt-oss" not in call.model.lower():

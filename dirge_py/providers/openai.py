@@ -18,20 +18,20 @@ from dirge_py.providers.adapter import (
     Asset,
     AssetEncoder,
     ModelCall,
-    SendableMessage,
     asset_encoder,
     call_arguments,
     encode_messages,
-    function_tool,
+    function_tools,
     is_openai,
     make_stream_fn,
+    own_blocks,
     result_texts,
-    sendable_history,
 )
 from dirge_py.providers.catalog import thinking_budget, thinking_effort
 from dirge_py.providers.client import HttpClient, bearer_header
 from dirge_py.providers.errors import declined_error
 from dirge_py.providers.registry import Provider
+from dirge_py.providers.request_cache import SendableMessage
 from dirge_py.providers.settings import ProviderSettings, merge_bodies
 from dirge_py.providers.stream_parser import (
     ServiceError,
@@ -44,6 +44,7 @@ from dirge_py.providers.stream_parser import (
     parse_json,
 )
 from dirge_py.types.errors import ProviderError
+from dirge_py.types.history import WireFormat
 from dirge_py.types.llm import (
     LlmContext,
     NamedTool,
@@ -89,7 +90,7 @@ def chat_request(call: ModelCall) -> dict[str, Any]:
         messages.append({"role": "user", "content": f"{_SCHEMA_WORDS}\n{schema}"})
     body: dict[str, Any] = {"model": call.model, "messages": messages}
     if context.tools:
-        body["tools"] = [function_tool(tool) for tool in context.tools]
+        body["tools"] = call.tools(function_tools)
         choice = options.tool_choice
         if isinstance(choice, NamedTool):
             body["tool_choice"] = {"type": "function", "function": {"name": choice.name}}
@@ -151,12 +152,15 @@ def _messages(call: ModelCall, system_role: str) -> list[dict[str, Any]]:
     """The messages; those of the last request are the same objects as then."""
     context, back = call.context, call.settings.quirks.thinking_back
     # Reasoning details are valid only for the model that wrote them.
-    own = call.own_messages(call.model if back == "reasoning_details" else "")
-    history = sendable_history(
-        own if back else context.messages,
-        unsigned=back in {"reasoning_content", "reasoning"},
+    model = call.model if back == "reasoning_details" else ""
+    wire = WireFormat(
+        unsigned_thinking=back in {"reasoning_content", "reasoning"},
         call_id_chars=call.settings.quirks.call_id_chars,
     )
+    if back:
+        history = call.sendable(own_blocks(call.settings.alias, model), key=model, wire=wire)
+    else:
+        history = call.sendable(wire=wire)
     assets = asset_encoder(call.profile, context.asset_dir)
 
     def of_user(blocks: Sequence[TextBlock | Asset]) -> dict[str, Any]:
@@ -164,7 +168,8 @@ def _messages(call: ModelCall, system_role: str) -> list[dict[str, Any]]:
         return {"role": "user", "content": parts}
 
     encode = partial(_message, thinking_back=back)
-    messages = encode_messages(history, call.json_cache, encode, of_user)
+    encode_turn = partial(encode_messages, encode=encode, encode_user=of_user)
+    messages = call.encoded(history, encode_turn, key=assets)
     if context.system_prompt.strip():
         messages.insert(0, {"role": system_role, "content": context.system_prompt})
     return messages

@@ -20,23 +20,21 @@ from dirge_py.providers.adapter import (
     AssetEncoder,
     LearnFromError,
     ModelCall,
-    SendableMessage,
     asset_encoder,
     call_arguments,
-    drop_foreign_blocks,
-    filter_blocks,
-    function_tool,
+    function_tools,
     is_openai,
     is_text,
     make_stream_fn,
+    own_blocks,
     retry_without,
-    sendable_history,
 )
 from dirge_py.providers.catalog import thinking_effort
 from dirge_py.providers.client import HttpClient, bearer_header
 from dirge_py.providers.errors import declined_error
 from dirge_py.providers.openai import cache_key, named_schema, tokens_with_thinking
 from dirge_py.providers.registry import Provider
+from dirge_py.providers.request_cache import SendableMessage, filter_blocks
 from dirge_py.providers.settings import ProviderSettings, model_id
 from dirge_py.providers.stream_parser import (
     ServiceError,
@@ -56,8 +54,10 @@ from dirge_py.types.llm import (
     StreamOptions,
     ThinkingEnd,
     ToolCallDelta,
+    ToolSpec,
 )
 from dirge_py.types.messages import (
+    AssistantBlock,
     AssistantMessage,
     CompactionBlock,
     ImageBlock,
@@ -97,10 +97,7 @@ def responses_request(call: ModelCall, refused: RefusedParts) -> dict[str, Any]:
     body["input"] = items
     if context.tools:
         # `strict`, the default, accepts few schemas.
-        body["tools"] = [
-            {"type": "function", **function_tool(tool)["function"], "strict": False}
-            for tool in context.tools
-        ]
+        body["tools"] = call.tools(_tools)
         body["parallel_tool_calls"] = True
         choice = options.tool_choice
         if isinstance(choice, NamedTool):
@@ -116,6 +113,11 @@ def responses_request(call: ModelCall, refused: RefusedParts) -> dict[str, Any]:
     if is_openai(call.base_url) or call.settings.quirks.cache_key:
         body["prompt_cache_key"] = cache_key(context)
     return body | {"store": False, "stream": True}
+
+
+def _tools(tools: Sequence[ToolSpec]) -> Iterator[dict[str, Any]]:
+    for tool in function_tools(tools):
+        yield {"type": "function", **tool["function"], "strict": False}
 
 
 def _reasoning(call: ModelCall, *, with_summary: bool) -> dict[str, Any]:
@@ -154,7 +156,7 @@ def _note_refusals(alias: str, refused: RefusedParts) -> LearnFromError:
         if options.thinking_level != "off" and _NO_SUMMARIES.search(refusal):
             refused.summaries.add(model_id(options.model))
         if _UNREADABLE.search(refusal):
-            answers = drop_foreign_blocks(context.messages, alias)
+            answers = filter_blocks(context.messages, own_blocks(alias))
             blocks = (b for m in answers if isinstance(m, AssistantMessage) for b in m.content)
             refused.seals.update(filter(None, map(_packed_item, blocks)))
         return len(refused.summaries) + len(refused.seals) > before
@@ -164,24 +166,23 @@ def _note_refusals(alias: str, refused: RefusedParts) -> LearnFromError:
 
 def _input_items(call: ModelCall, refused_seals: Collection[str]) -> list[dict[str, Any]]:
     """History as the items of a request, without seals that the service refused before."""
-    items: list[dict[str, Any]] = []
     # OpenAI's models that don't think refuse thinking.
     with_thinking = call.profile.thinking or not is_openai(call.base_url)
-    history = filter_blocks(
-        call.own_messages(),
-        lambda _, block: (
-            _packed_item(block) not in refused_seals
-            and (with_thinking or not isinstance(block, ThinkingBlock))
-        ),
-    )
-    encode = partial(_items, assets=asset_encoder(call.profile, call.context.asset_dir))
-    for message in sendable_history(history):
-        if isinstance(message, AssistantMessage) or is_text(message.content):
-            items += call.json_cache.of(message, encode)
-        else:
-            # Not cached: an asset's file may be gone by now, and is too large to keep.
-            items += encode(message)
-    return items
+    is_own, refused = own_blocks(call.settings.alias), frozenset(refused_seals)
+
+    def keep(message: AssistantMessage, block: AssistantBlock) -> bool:
+        is_thought = isinstance(block, ThinkingBlock)
+        is_accepted = (with_thinking or not is_thought) and _packed_item(block) not in refused
+        return is_accepted and is_own(message, block)
+
+    history = call.sendable(keep, key=(with_thinking, refused))
+    assets = asset_encoder(call.profile, call.context.asset_dir)
+    return call.encoded(history, partial(_turn_items, assets=assets), key=assets)
+
+
+def _turn_items(turn: Sequence[SendableMessage], assets: AssetEncoder) -> Iterator[dict[str, Any]]:
+    for message in turn:
+        yield from _items(message, assets)
 
 
 def _items(message: SendableMessage, assets: AssetEncoder) -> list[dict[str, Any]]:
@@ -550,7 +551,6 @@ def _make(settings: ProviderSettings, http: HttpClient) -> StreamFn:
     responses_format = ApiFormat(
         name="openai-responses",
         path=lambda call: "/responses",
-        history="input",
         headers=lambda call: bearer_header(call.key),
         body=partial(responses_request, refused=refused),
         sampling=("temperature", "top_p", ""),

@@ -10,9 +10,10 @@ call came (`session/transcript.py`); it shares `synthetic_result`.
 import hashlib
 import operator
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import count, takewhile
+from typing import Generic, TypeVar
 
 from dirge_py.lib.lazy import late_pattern
 from dirge_py.lib.lean_dataclass import dataclass
@@ -117,17 +118,22 @@ class _NormalizedTurn:
     dropped: int = 0
     is_changed: bool = False
     """Whether the produced messages differ from the received ones."""
+    new_ids: tuple[str, ...] = ()
+    """The call ids that are used first in this turn."""
 
 
 _NOTHING = _NormalizedTurn()
 
 
-class GrowingHistory:
+Made = TypeVar("Made")
+
+
+class GrowingHistory(Generic[Made]):
     """The part of a growing history that was handled before, and what was made of it."""
 
     def __init__(self) -> None:
         self.seen: list[Message] = []
-        self.made: list[Message] = []
+        self.made: list[Made] = []
 
     def new(self, messages: Sequence[Message]) -> Sequence[Message]:
         """Return the messages after the handled ones; all, if those are not the same any more."""
@@ -136,17 +142,14 @@ class GrowingHistory:
             self.seen, self.made = [], []
         return messages[len(self.seen) :]
 
-    def add(self, seen: Sequence[Message], made: Sequence[Message]) -> None:
+    def add(self, seen: Sequence[Message], made: Iterable[Made]) -> None:
         """Note what was made of the next messages."""
         self.seen += seen
         self.made += made
 
 
 class HistoryNormalizer:
-    """Normalizes a growing history as `normalize_history` does; known messages cost nothing.
-
-    With `wire` it is for one history only, as ids are unique in all that it has seen.
-    """
+    """Normalizes a growing history as `normalize_history` does; known messages cost nothing."""
 
     def __init__(
         self, *, result_chars: int | None = RESULT_CHARS, wire: WireFormat | None = None
@@ -156,6 +159,8 @@ class HistoryNormalizer:
         chars = wire.call_id_chars if wire is not None else None
         self._wire_id = _WIRE_ID if chars is None else re.compile(f"[A-Za-z0-9]{{{chars}}}")
         self._used_ids: set[str] = set()
+        self._new_ids: list[str] = []
+        """The ids that the turn at hand added to them."""
         self._turns = [_NOTHING]
         self._seen: list[Message] = []
         self._normalized: list[Message] = []
@@ -169,7 +174,7 @@ class HistoryNormalizer:
         normalized, last = tuple(self._normalized), self._turns[-1]
         if last is not _NOTHING:
             # The results of the last turn may still be coming in.
-            self._turns.pop()
+            self._forget_last()
             self._trim()
         return NormalizedHistory(
             messages=normalized if last.is_changed else given,
@@ -186,11 +191,15 @@ class HistoryNormalizer:
         pairs = zip(self._seen, given, strict=False)
         same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
         while self._turns[-1].seen > same:
-            self._turns.pop()
+            self._forget_last()
         self._trim()
+
+    def _forget_last(self) -> None:
+        self._used_ids.difference_update(self._turns.pop().new_ids)
 
     def _add_turn(self, turn: Sequence[Message]) -> None:
         before = self._turns[-1]
+        self._new_ids = []
         sent, closed, dropped = self._sent(turn)
         self._seen += turn
         self._normalized += sent
@@ -202,6 +211,7 @@ class HistoryNormalizer:
                 closed=before.closed + closed,
                 dropped=before.dropped + dropped,
                 is_changed=before.is_changed or not is_same,
+                new_ids=tuple(self._new_ids),
             )
         )
 
@@ -294,11 +304,14 @@ class HistoryNormalizer:
             self._used_ids.clear()
         ids = iter(self._unique_ids(call_ids))
         return tuple(
-            replace(block, id=next(ids), name=self._name(block.name))
-            if isinstance(block, ToolCallBlock)
-            else block
+            self._renamed(block, next(ids)) if isinstance(block, ToolCallBlock) else block
             for block in content
         )
+
+    def _renamed(self, call: ToolCallBlock, call_id: str) -> ToolCallBlock:
+        name = self._name(call.name)
+        is_same = (call.id, call.name) == (call_id, name)
+        return call if is_same else replace(call, id=call_id, name=name)
 
     def _unique_ids(self, call_ids: Sequence[str]) -> Iterator[str]:
         for call_id in call_ids:
@@ -308,6 +321,7 @@ class HistoryNormalizer:
                 taken = self._used_ids.union(call_ids)
                 unique = next(name for name in repeats if name not in taken)
             self._used_ids.add(unique)
+            self._new_ids.append(unique)
             yield unique
 
     def _id(self, call_id: str) -> str:

@@ -100,16 +100,20 @@ def test_valid_history_is_returned_as_the_same_object(messages: tuple[Message, .
 
 
 @settings(max_examples=size(25, 60))
-@given(HISTORIES, st.data())
+@given(
+    HISTORIES,
+    st.data(),
+    st.sampled_from([None, WireFormat(), WireFormat(unsigned_thinking=True, call_id_chars=9)]),
+)
 def test_normalizer_with_a_cache_gives_the_same_result(
-    messages: tuple[Message, ...], data: st.DataObject
+    messages: tuple[Message, ...], data: st.DataObject, wire: WireFormat | None
 ):
-    normalizer = HistoryNormalizer()
-    for end in sorted(data.draw(st.lists(st.integers(0, len(messages)), max_size=4))):
+    normalizer = HistoryNormalizer(wire=wire)
+    for end in data.draw(st.lists(st.integers(0, len(messages)), max_size=4)):
         normalizer.normalize(messages[:end])
-    assert normalizer.normalize(messages) == normalize_history(messages)
+    assert normalizer.normalize(messages) == normalize_history(messages, wire=wire)
     other = (user_text("other"), *messages[1:])
-    assert normalizer.normalize(other) == normalize_history(other)
+    assert normalizer.normalize(other) == normalize_history(other, wire=wire)
 
 
 def test_missing_results_are_added_in_call_order():

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from dirge_py.providers.adapter import JsonCache, ModelCall
+from dirge_py.providers.adapter import ModelCall
 from dirge_py.providers.catalog import find_model_profile
 from dirge_py.providers.openai_responses import (
     RefusedParts,
@@ -13,6 +13,7 @@ from dirge_py.providers.openai_responses import (
     unpack_item,
 )
 from dirge_py.providers.registry import find_provider
+from dirge_py.providers.request_cache import RequestCache
 from dirge_py.providers.settings import ProviderSettings, Quirks
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.llm import LlmContext, NamedTool, ResponseSchema, StreamOptions
@@ -431,6 +432,6 @@ def test_prompt_cache_key_is_sent_only_to_openai(base_url, is_openai):
         settings=ProviderSettings(alias="work", type="openai-responses", base_url=base_url),
         base_url=base_url,
         model="gpt-5.5",
-        json_cache=JsonCache(),
+        cache=RequestCache(),
     )
     assert ("prompt_cache_key" in responses_request(call, RefusedParts())) is is_openai

@@ -1,8 +1,9 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dirge_py.providers.adapter import drop_foreign_blocks, sendable_history
-from dirge_py.types.history import NO_RESULT
+from dirge_py.providers.adapter import own_blocks
+from dirge_py.providers.request_cache import SendableHistory, filter_blocks
+from dirge_py.types.history import NO_RESULT, WireFormat
 from dirge_py.types.messages import (
     AssistantMessage,
     CompactionBlock,
@@ -16,6 +17,15 @@ from dirge_py.types.messages import (
     user_text,
 )
 from tests.security.sizes import size
+
+
+def sendable_history(messages, **wire):
+    return list(SendableHistory(lambda message, block: True, WireFormat(**wire)).of(messages))
+
+
+def drop_foreign_blocks(messages, alias):
+    return filter_blocks(messages, own_blocks(alias))
+
 
 CALL_IDS = st.sampled_from(["a", "b", "c|odd id", ""])
 TEXTS = st.sampled_from(["", " ", "x"])
@@ -141,7 +151,7 @@ def test_unsigned_thinking_is_kept_only_if_allowed():
     message = AssistantMessage(content=(unsigned, TextBlock("ok")))
 
     assert sendable_history([message])[0].content == (TextBlock("ok"),)
-    assert sendable_history([message], unsigned=True) == [message]
+    assert sendable_history([message], unsigned_thinking=True) == [message]
 
 
 @given(st.lists(MESSAGES, max_size=12), st.integers(min_value=1, max_value=30))

@@ -3,10 +3,11 @@
 from contextlib import aclosing
 from typing import Any
 
-from dirge_py.providers.adapter import JsonCache, ModelCall
+from dirge_py.providers.adapter import ModelCall
 from dirge_py.providers.catalog import ModelProfile
 from dirge_py.providers.client import HttpClient
 from dirge_py.providers.registry import find_provider
+from dirge_py.providers.request_cache import RequestCache
 from dirge_py.providers.settings import ProviderSettings, Quirks, StreamTimeouts
 from dirge_py.providers.stream_parser import join_deltas
 from dirge_py.types.abort import AbortSignal
@@ -42,6 +43,7 @@ def model_call(
     base_url: str = "https://service.example/v1",
     quirks: Quirks | None = None,
     cache_ttl: str | None = None,
+    cache: RequestCache | None = None,
     **options: Any,
 ) -> ModelCall:
     """A call of the model `work/MODEL`, as its provider gets it."""
@@ -57,7 +59,7 @@ def model_call(
         ),
         base_url=base_url,
         model=model,
-        json_cache=JsonCache(),
+        cache=cache or RequestCache(),
     )
 
 
