@@ -182,18 +182,26 @@ class Recorder:
         return await proceed()
 
     def add_message(self, message: Message) -> None:
-        """Record a message for which there is no event."""
+        """Record a message for which there is no event.
+
+        It is on disk when this returns, but for answers with calls and for results before the last
+        of an answer, unless the call changed something. Those are on disk before a call changes
+        anything, and before the next message.
+        """
         encoded = encode_message(message)
         if not self._has_messages and isinstance(message, UserMessage):
             self._save("title", {"title": self.redacted_title(message.text)})
         self._has_messages = True
         self._message_count += 1
         self.interruption = None
+        is_settled = True
         if isinstance(message, AssistantMessage):
             self._calls = {call.id: _Progress() for call in message.calls}
+            is_settled = not self._calls
         elif isinstance(message, ToolResultMessage):
-            self._calls.pop(message.tool_call_id, None)
-        self._save("message", encoded, sync=True)
+            progress = self._calls.pop(message.tool_call_id, None)
+            is_settled = not self._calls or (progress is not None and progress.is_mutating)
+        self._save("message", encoded, sync=is_settled)
 
     def begin(self, title: str) -> None:
         """Write the session to disk before its first message, with a `title` of any length."""
