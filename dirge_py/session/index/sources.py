@@ -125,24 +125,31 @@ def are_unchanged(before: FileMarks, now: FileMarks) -> bool:
 def sessions_in(folder: Path) -> dict[str, FileMarks]:
     """The regular files of each session of a project that isn't empty, in the order of writing."""
     try:
-        names = set(os.listdir(folder))
+        with os.scandir(folder) as scanned:
+            entries = {entry.name: entry for entry in scanned}
     except OSError:
         return {}
     sessions = {}
-    for first in (folder / name for name in names if name.endswith(".jsonl")):
+    for name, entry in entries.items():
+        if not name.endswith(".jsonl"):
+            continue
+        session_id = name.removesuffix(".jsonl")
+        marks = [_mark_file(entry, name)]
         # Only a session with a folder can have more; one that was just deleted has none.
-        numbers = (first.stem in names and segment_numbers(first)) or [1]
-        marks = [_mark_file(segment_path(first, number), folder) for number in numbers]
+        if session_id in entries:
+            paths = (segment_path(folder / name, n) for n in segment_numbers(folder / name))
+            marks += [
+                _mark_file(path, str(path.relative_to(folder))) for path in islice(paths, 1, None)
+            ]
         if marks[0] is not None and any(mark.size for mark in marks if mark):
-            sessions[first.stem] = tuple(filter(None, marks))
+            sessions[session_id] = tuple(filter(None, marks))
     return sessions
 
 
-def _mark_file(path: Path, folder: Path) -> FileMark | None:
+def _mark_file(file: "os.DirEntry[str] | Path", name: str) -> FileMark | None:
     with contextlib.suppress(OSError):
-        status = path.lstat()
+        status = file.stat(follow_symlinks=False)
         if stat.S_ISREG(status.st_mode):
-            name = str(path.relative_to(folder))
             return FileMark(name, status.st_ino, status.st_size, status.st_mtime_ns)
     return None
 
@@ -320,17 +327,37 @@ def list_sessions(folder: Path, most: int | None = None) -> list[SessionSummary]
 
     Only the first and last few kilobytes of each journal are read, so tokens and cost are unknown.
     """
+    return newest_first(summary for _, summary in islice(_summaries(folder), most))
+
+
+_MTIME_ERROR_S = 2.0
+"""How much too old the file system may report a file, at most."""
+
+
+def newest_session(folder: Path) -> SessionSummary | None:
+    """The most recently used session of one project folder, as `list_sessions` summarizes it."""
+    newest: SessionSummary | None = None
+    for changed, summary in _summaries(folder):
+        newest = newest_first(filter(None, (newest, summary)))[0]
+        # A file is not older than its last record, so none of the rest can be newer.
+        if changed + _MTIME_ERROR_S < newest.updated.timestamp():
+            break
+    return newest
+
+
+def _summaries(folder: Path) -> Iterator[tuple[float, SessionSummary]]:
+    """The readable sessions with the last change of their files, that of the latest first."""
     damaged = damaged_sessions(folder)
-    found = []
-    by_change = sorted(
-        sessions_in(folder).items(), key=lambda item: -max(mark.mtime_ns for mark in item[1])
-    )
-    for session_id, marks in by_change[:most]:
+    found = [
+        (max(mark.mtime_ns for mark in marks), session_id, marks)
+        for session_id, marks in sessions_in(folder).items()
+    ]
+    for changed_ns, session_id, marks in sorted(found, reverse=True):
         with contextlib.suppress(OSError):
             summary = _summarise(folder, session_id, marks)
             is_damaged = summary.is_damaged or session_id in damaged
-            found.append(replace(summary, usage=None, cost_usd=None, is_damaged=is_damaged))
-    return newest_first(found)
+            summary = replace(summary, usage=None, cost_usd=None, is_damaged=is_damaged)
+            yield changed_ns / 1e9, summary
 
 
 def _summarise(folder: Path, session_id: str, marks: FileMarks) -> SessionSummary:
