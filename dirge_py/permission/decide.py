@@ -140,6 +140,12 @@ def decide(request: CallFacts, policy: PolicySet) -> Decision:
     )
 
 
+def effect_on(fact: Fact, policy: PolicySet) -> Effect:
+    """Return the effect of `decide` about this fact alone, for lists of many files."""
+    votes = [TraceLine("", *vote) for vote in _votes(fact, policy)]
+    return _claim_decision(fact, votes, policy).effect
+
+
 def _votes(fact: Fact, policy: PolicySet) -> Iterator[tuple[Policy, Effect | None, str]]:
     """Yield one vote of every policy, in order, with its reason; None: it does not apply."""
     yield "hard-deny", *_when("deny", _forbidden(fact, policy))

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 from dirge_py.files.workspace import Workspace
 from dirge_py.lib.paths import is_below_any
-from dirge_py.permission.decide import decide
+from dirge_py.permission.decide import decide, effect_on
 from dirge_py.permission.decision import Decision, DecisionLog, uniform_decision
 from dirge_py.permission.facts import CallFacts, CommandFact, Fact, NameFact, PathFact, edits_files
 from dirge_py.permission.path_resolver import PathResolver
@@ -225,9 +225,9 @@ class PermissionEngine:
         """Whether a search must skip this file (`Workspace.withheld`): reading it would ask."""
         self._refresh_policy()
         try:
-            request = CallFacts((PathFact("read", self._places.find(real)),))
-            beyond = self._beyond_limits(request)
-            return bool(beyond) or decide(request, self._policy).effect != "allow"
+            fact = PathFact("read", self._places.find(real, only_reads=True))
+            beyond = self._beyond_limits(CallFacts((fact,)))
+            return bool(beyond) or effect_on(fact, self._policy) != "allow"
         except Exception:
             return True
 

@@ -52,9 +52,17 @@ class PathResolver:
         self.outputs = both_spellings(own_output_dirs)
         self._linked_settings = _hard_linked(self.settings)
         self._linked_keys = _hard_linked(self.state, is_deep=False)
+        self._comparable_settings = _comparable_prefixes(self.settings)
+        self._comparable_state = _comparable_prefixes(self.state)
 
-    def find(self, path: str, is_bare: Callable[[str], bool] = is_bare_repository) -> ResolvedPath:
-        """Look up the absolute `path`."""
+    def find(
+        self,
+        path: str,
+        is_bare: Callable[[str], bool] = is_bare_repository,
+        *,
+        only_reads: bool = False,
+    ) -> ResolvedPath:
+        """Look up the absolute `path`; with `only_reads`, without what matters for changes."""
         try:
             located = self._workspace.locate(path)
         except FileError as problem:
@@ -69,12 +77,13 @@ class PathResolver:
         if not elsewhere and is_output:
             protected = "it contains dirge's own output"
         elif not elsewhere:
-            protected = (
-                why_protected(real, roots)
-                or why_protected(asked, roots)
-                or _bare_above(real, roots, is_bare)
-            )
-            secret = why_secret(real, roots) or why_secret(asked, roots)
+            if not only_reads:
+                protected = (
+                    why_protected(real, roots)
+                    or why_protected(asked, roots)
+                    or _bare_above(real, roots, is_bare)
+                )
+            secret = why_secret(real, roots) or (asked != real and why_secret(asked, roots)) or ""
             secret = "" if secret and is_public(real) else secret
         return ResolvedPath(
             asked=located.path,
@@ -95,11 +104,11 @@ class PathResolver:
         return all(holds_more_than_project(root, self._home) for root in around)
 
     def _state_reason(self, real: str, asked: str) -> str:
-        is_state = _is_in(real, asked, self.state, self._linked_keys)
+        is_state = _is_in(real, asked, self._comparable_state, self._linked_keys)
         return f"{asked} is dirge's own state or keys" if is_state else ""
 
     def _settings_reason(self, real: str, asked: str) -> str:
-        is_own = _is_in(real, asked, self.settings, self._linked_settings)
+        is_own = _is_in(real, asked, self._comparable_settings, self._linked_settings)
         return f"{asked} belongs to dirge's own settings, which only you change" if is_own else ""
 
     def _lost(self, path: str, problem: FileError) -> ResolvedPath:
@@ -140,12 +149,16 @@ def _holds_public_blocks(path: str) -> bool:
     return len(content) <= MAX_CERTIFICATE_BYTES and bool(blocks) and blocks <= _PUBLIC_BLOCKS
 
 
+def _comparable_prefixes(places: Iterable[str]) -> tuple[str, ...]:
+    """Return how the comparable path of whatever lies in these places begins, with a `/` added."""
+    return tuple(f"{comparable_path(place).rstrip('/')}/" for place in places)
+
+
 def _is_in(
-    real: str, asked: str, places: Iterable[str], inodes: frozenset[tuple[int, int]]
+    real: str, asked: str, prefixes: tuple[str, ...], inodes: frozenset[tuple[int, int]]
 ) -> bool:
-    """Whether a path lies in one of the places by any spelling, or is one of these files."""
-    folded = tuple(map(comparable_path, places))
-    if any(is_below_any(comparable_path(path), folded) for path in (real, asked)):
+    """Whether a path begins with one of the comparable prefixes, or is one of these files."""
+    if any(f"{comparable_path(path)}/".startswith(prefixes) for path in {real, asked}):
         return True
     with suppress(OSError):
         status = os.lstat(real) if inodes else None

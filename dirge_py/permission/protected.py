@@ -15,6 +15,7 @@ SYSTEM_FOLDERS = word_set(
     " /Library /System /private/etc"
 )
 """The folders of the operating system: never part of a workspace, even below its root."""
+_SYSTEM_PREFIXES = tuple(f"{folder}/" for folder in SYSTEM_FOLDERS)
 
 _PROTECTED = {
     "the repository's own files": ".git",
@@ -167,8 +168,10 @@ def why_secret(path: str, roots: tuple[str, ...]) -> str:
 
 def is_of_system(real: str, roots: Sequence[str]) -> bool:
     """Whether a path belongs to the operating system, and to no workspace root inside of it."""
-    folder = next((one for one in SYSTEM_FOLDERS if f"{real}/".startswith(f"{one}/")), "")
-    return bool(folder) and not any(
+    if not f"{real}/".startswith(_SYSTEM_PREFIXES):
+        return False
+    folder = next(one for one in SYSTEM_FOLDERS if f"{real}/".startswith(f"{one}/"))
+    return not any(
         root.startswith(f"{folder}/") and f"{real}/".startswith(f"{root}/") for root in roots
     )
 

@@ -1,4 +1,5 @@
 import json
+import os
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -427,3 +428,27 @@ def test_adding_deny_rule_never_loosens_effect(
         effects.append(gate.decide([claim(project, *action)]).effect)
 
     assert RANK[effects[0]] <= RANK[effects[1]]
+
+
+@settings(
+    max_examples=size(66, 200),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+@given(
+    st.lists(rules, max_size=5), st.lists(rules, max_size=2), st.sampled_from(MODES),
+    st.sampled_from(
+        ["README.md", "src/a.py", ".env", ".git/config", "missing", "src", "../../etc/hosts",
+         "/etc/hosts", "/dev/null", "../.local/state/dirge/a", "../.config/dirge/keys/k",
+         "../.config/dirge/config.toml", "server.pem"]
+    ),
+)  # fmt: skip
+def test_search_skips_a_file_exactly_if_reading_it_would_not_be_allowed(
+    project: Project, given_rules: list[Rule], grants: list[Rule], mode: Mode, path: str
+) -> None:
+    gate = project.gate(*given_rules, mode=mode)
+    for grant in grants:
+        gate.add_grant(str(grant))
+    real = os.path.realpath(project.root / path)
+    is_allowed = gate.decide([Claim("read", real)]).effect == "allow"
+    assert gate.withholds(real) is not is_allowed
