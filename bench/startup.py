@@ -3,11 +3,12 @@
     python bench/startup.py [--rounds N] [--imports]
 
 Rows: the interpreter alone, `dirge --version`, `dirge --help`, one turn of `dirge -p` with a local
-server, and the first frame of the terminal UI on a pseudo-terminal. Runs are interleaved; a figure
-is the median of its rounds, with minimum and maximum. Nothing here fails: it prints.
+server, and the stages of the terminal UI on a pseudo-terminal. Runs are interleaved; a figure is
+the median of its rounds, with minimum and maximum. Nothing here fails: it prints.
 """
 
 import argparse
+import fcntl
 import json
 import os
 import pty
@@ -15,9 +16,11 @@ import re
 import select
 import signal
 import statistics
+import struct
 import subprocess
 import sys
 import tempfile
+import termios
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -25,7 +28,12 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-READY = b"What do you want to do?"
+MARKS = {
+    "dirge, first frame": b"What do you want to do?",
+    "dirge, UI takes over": b"\x1b]11;?",
+    "dirge, session open": b"ready",
+}
+"""What the terminal UI writes: the early frame, after its own first frame, when it is ready."""
 DIRGE = str(Path(sys.executable).parent / "dirge")
 
 
@@ -86,17 +94,18 @@ def run(argv: list[str], home: Path, env: dict[str, str]) -> tuple[float, float]
     return (used.ru_utime + used.ru_stime) * 1000, wall
 
 
-def first_frame(home: Path, env: dict[str, str]) -> tuple[float, float]:
-    """CPU and wall milliseconds until the input is on the screen."""
+def ui_writes(mark: bytes, home: Path, env: dict[str, str]) -> tuple[float, float]:
+    """CPU and wall milliseconds until the terminal UI has written `mark`."""
     began = time.perf_counter()
     pid, master = pty.fork()
     if pid == 0:
+        fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 120, 0, 0))
         os.chdir(home)
         os.execve(DIRGE, [DIRGE], env)
     seen = b""
-    while READY not in re.sub(rb"\x1b\[[0-9;?]*[a-zA-Z]", b"", seen):
+    while mark not in re.sub(rb"\x1b\[[0-9;?]*[a-zA-Z]", b"", seen):
         if not select.select([master], [], [], 20)[0]:
-            raise SystemExit("the terminal UI showed no input within 20 s")
+            raise SystemExit(f"the terminal UI did not write {mark!r} within 20 s")
         seen += os.read(master, 65536)
     wall = (time.perf_counter() - began) * 1000
     ticks = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[11:13]
@@ -147,7 +156,8 @@ def main() -> None:
         rows: dict[str, Callable[[], tuple[float, float]]] = {
             name: lambda argv=argv: run(argv, home, env) for name, argv in commands.items()
         }
-        rows["dirge, first frame"] = lambda: first_frame(home, env)
+        ui_writes(MARKS["dirge, session open"], home, env)  # Stores the early frame.
+        rows |= {name: lambda mark=mark: ui_writes(mark, home, env) for name, mark in MARKS.items()}
         report(rows, flags.rounds)
         if flags.imports:
             for name, argv in list(commands.items())[1:]:

@@ -1,4 +1,7 @@
-"""The entry point of `dirge`: answers `--version` without other imports, else calls `cli.main`."""
+"""The entry point of `dirge`: answers `--version` without other imports, else calls `cli.main`.
+
+In a terminal it first paints the frame with which the last start began.
+"""
 
 import os
 import sys
@@ -13,6 +16,10 @@ def main() -> None:
         return
     exit_code = 130
     try:
+        if os.isatty(1):
+            from dirge_py.ui.terminal.early_frame import paint
+
+            paint(sys.argv[1:])
         from dirge_py.lib.garbage_collector import postpone_collecting
 
         postpone_collecting()
@@ -22,6 +29,11 @@ def main() -> None:
     except KeyboardInterrupt:
         # `run` handles Ctrl+C itself; this one came while dirge was loading.
         pass
+    finally:
+        if os.isatty(1):
+            from dirge_py.ui.terminal.early_frame import erase
+
+            erase()
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()

@@ -177,12 +177,17 @@ def _start(argv: list[str]) -> int:
 
     if wants_lines(line=flags.line):
         return line_mode(flags)
-    _check_terminal()
-    from dirge_py.ui.run import run_tui
+    from dirge_py.ui.terminal import early_frame
 
-    if flags.no_color:
-        os.environ["NO_COLOR"] = "1"
-    return run_tui(tui_start(flags))
+    try:
+        _check_terminal()
+        from dirge_py.ui.run import run_tui
+
+        if flags.no_color:
+            os.environ["NO_COLOR"] = "1"
+        return run_tui(tui_start(flags))
+    finally:
+        early_frame.erase()  # Before an error is printed; the UI restores the terminal itself.
 
 
 def _check_terminal() -> None:

@@ -10,7 +10,7 @@ import hashlib
 import json
 import os
 import stat
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, field, replace
 from pathlib import Path, PurePath
 from typing import Any, Literal
@@ -308,6 +308,14 @@ class ProjectTrust:
     """The bytes that were hashed, by path."""
     environment: Mapping[str, str] = field(default_factory=dict, repr=False)
     """The environment that names the folder of the trust record."""
+
+    @property
+    def places(self) -> Sequence[Path]:
+        """Return the files and folders one of which changes when `offer` may: also missing ones."""
+        below = {FOLDER, *(f"{FOLDER}/{name}" for name in (*_FILES, *_FOLDERS))}
+        for file in self.files:
+            below |= {file.path, *map(str, PurePath(file.path).parents)} - {"."}
+        return [self.root / path for path in sorted(below)] if self.state != "none" else ()
 
     @property
     def settings(self) -> ProjectConfig | None:

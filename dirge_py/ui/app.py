@@ -16,6 +16,7 @@ from textual.timer import Timer
 from textual.widgets import Input, TextArea
 from textual.worker import Worker
 
+from dirge_py.config.paths import state_dir
 from dirge_py.frontend.controller import ChatController
 from dirge_py.frontend.replay import plan_events
 from dirge_py.frontend.setup_wizard import looks_like_key
@@ -38,6 +39,7 @@ from dirge_py.ui.prompt.composer import Composer, PromptDrafts
 from dirge_py.ui.prompt.placeholders import PromptImages
 from dirge_py.ui.session_opener import TuiSessionOpener
 from dirge_py.ui.status import StatusBar, running_shells
+from dirge_py.ui.terminal import early_frame
 from dirge_py.ui.terminal.app_base import ScreenAction, TerminalApp
 from dirge_py.ui.terminal.clipboard import Clipboard
 from dirge_py.ui.terminal.editor import edit_file_text, edit_in_editor
@@ -115,7 +117,12 @@ class DirgeApp(TerminalApp):
             notify=self.notify_user,
             run_worker=self.run_worker,
             to_terminal=self.to_terminal,
+            is_dark=early_frame.was_dark(),
         )
+        self._first_frame: early_frame.Frame | None = None
+        """The first frame; None if a question followed it."""
+        self._frame_files: Sequence[Path] | None = None
+        """The files on which it depends, once a session is open."""
         styles, panel_styles = self.theme_switcher.styles, self.theme_switcher.panel_styles
         self.transcript = TranscriptWidget(styles, self.keymap)
         self.find_bar = FindBar(self.keymap, self.transcript)
@@ -208,7 +215,23 @@ class DirgeApp(TerminalApp):
         self.refresh_status()
         self.app_resume_signal.subscribe(self, lambda _: self._on_resumed())
         self.call_after_refresh(self.theme_switcher.ask_background)
+        self.call_after_refresh(self._note_first_frame)
         self.call_after_refresh(self.session_opener.begin)
+
+    def _note_first_frame(self) -> None:
+        if self.has_terminal and not self.composer.text:
+            field, background = self.composer.content_region, self.theme_switcher.background
+            self._first_frame = early_frame.frame_of(
+                self.painted_rows(), field, self.console, background=background
+            )
+
+    async def store_first_frame(self, files: Sequence[Path]) -> None:
+        """Store the first frame, which depends on `files`, unless a question followed it."""
+        self._frame_files = files
+        if self._first_frame is not None:
+            background = self.theme_switcher.background
+            store = partial(early_frame.store, background=background, files=files)
+            await asyncio.to_thread(store, self._first_frame, state_dir())
 
     def _on_resumed(self) -> None:
         self.draw_anew()
@@ -218,6 +241,9 @@ class DirgeApp(TerminalApp):
 
     def on_terminal_background(self, message: TerminalBackground) -> None:
         self.theme_switcher.on_background(is_dark=message.is_dark)
+        if self._frame_files is not None:
+            store = self.store_first_frame(self._frame_files)
+            _: Worker[None] = self.run_worker(store, exit_on_error=False)
 
     def adopt(self, conversation: "Conversation") -> None:
         """Switch to this conversation, with an empty transcript."""
@@ -257,6 +283,8 @@ class DirgeApp(TerminalApp):
     def _on_asking(self, is_asking: bool) -> None:
         if is_asking:
             self.proposer.close()
+            if self._frame_files is None:
+                self._first_frame = None
         self.controller.is_asking = is_asking
         if self.is_running:
             self.feed.flush()

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from dirge_py import slash
+from dirge_py.config.paths import config_file
 from dirge_py.frontend.controller import ChatController
 from dirge_py.frontend.session_opener import OpenMode, SessionOpener
 from dirge_py.frontend.setup_wizard import set_up
@@ -25,7 +26,7 @@ from dirge_py.ui.feed import TranscriptFeed
 from dirge_py.ui.keymap import Keymap, preset_of, speaks_kitty, unsendable
 from dirge_py.ui.options import UiOptions, UiSettings
 from dirge_py.ui.status import prompt_in_use
-from dirge_py.ui.theme.styles import theme_names, use_extension_themes
+from dirge_py.ui.theme.styles import theme_names, use_extension_themes, user_themes
 from dirge_py.ui.transcript.blocks import GreetingBlock
 
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ class OpenerScreen(Protocol):
     def hint(self, text: str) -> None: ...
     def refresh_status(self) -> None: ...
     def fail(self, error: Exception) -> None: ...
+    async def store_first_frame(self, files: Sequence[Path]) -> None: ...
     def call_after_refresh(self, callback: Callable[[], object]) -> object: ...
     def run_worker(self, work: Coroutine[Any, Any, None]) -> object: ...
 
@@ -134,12 +136,21 @@ class TuiSessionOpener:
             self._setup_results.clear()
         self._show_warnings()
         self._is_over.set()
+        await self._store_first_frame()
         if self.start.first_prompt:
             await self._controller.submit(self.start.first_prompt, "now")
         elif self.start.first_command:
             await self._controller.submit(self.start.first_command, "now")
         else:
             await self._sessions.offer_to_continue(conversation)
+
+    async def _store_first_frame(self) -> None:
+        """Store the first frame and the files that decide about it, if these are the usual ones."""
+        file, project = self.start.settings_file, self.start.project
+        if project is not None and file == config_file():
+            theme = user_themes().get(self.start.theme)
+            places = (file, *([theme] if theme else ()), *project().project.places)
+            await self._screen.store_first_frame(places)
 
     async def ask_for_trust(self) -> None:
         """Ask whether to trust the project of the current folder, and use its theme."""

@@ -4,6 +4,7 @@ import fcntl
 import os
 import pty
 import select
+import struct
 import subprocess
 import sys
 import termios
@@ -43,6 +44,8 @@ def is_alive(pid: int) -> bool:
 class Terminal:
     """A terminal without a display: bytes in, bytes out. `before`: its state at the start.
 
+    `size` is its columns and rows; without it, the terminal doesn't know them.
+
     What runs on it has loaded the program already, unless `is_fresh`: then it is a start as a
     person has it, three times as dear.
     """
@@ -56,6 +59,7 @@ class Terminal:
         cwd: Path,
         owns_it: bool = False,
         is_fresh: bool = False,
+        size: tuple[int, int] = (0, 0),
         **more: str,
     ) -> None:
         environment = {
@@ -68,6 +72,7 @@ class Terminal:
             **more,
         }
         self.master, slave = pty.openpty()
+        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", size[1], size[0], 0, 0))
         self.before = termios.tcgetattr(self.master)
         if is_fresh:
             self.child = subprocess.Popen(

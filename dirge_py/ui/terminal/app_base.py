@@ -6,7 +6,7 @@ import select
 import signal
 import threading
 from codecs import getincrementaldecoder
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import IO, Any, ClassVar, cast
@@ -16,8 +16,10 @@ from textual.driver import Driver
 from textual.drivers.linux_driver import LinuxDriver
 from textual.message import Message
 from textual.screen import Screen
+from textual.strip import Strip
 from textual.worker import WorkerFailed
 
+from dirge_py.ui.terminal import early_frame
 from dirge_py.ui.terminal.input import TerminalInput
 
 _ESCAPE_DELAY_S = 0.02
@@ -60,6 +62,25 @@ class TerminalDriver(LinuxDriver):
         self._size = self._get_terminal_size()
         self.at_release = ""
         """Restores the terminal when dirge ends, fails or hands it over."""
+        self._typed_early = b""
+        """What was typed before the terminal was ours."""
+        self._has_early_frame = False
+
+    def start_application_mode(self) -> None:
+        frame = early_frame.shown()
+        if frame is not None:
+            self._typed_early = frame.take_typed()
+        self._has_early_frame = frame is not None
+        super().start_application_mode()  # type: ignore[no-untyped-call]
+        self._has_early_frame = False
+        if frame is not None:
+            self.attrs_before = frame.attributes
+            early_frame.hand_over()
+
+    def write(self, data: str) -> None:
+        # Entered again, the alternate screen would be cleared.
+        if not (self._has_early_frame and data == early_frame.ENTER):
+            super().write(data)
 
     def use_mouse(self, *, is_ours: bool) -> None:
         """Turn mouse reports on or off, also after a suspension."""
@@ -95,8 +116,8 @@ class TerminalDriver(LinuxDriver):
         ready.register(self.fileno, select.POLLIN)
         patience_s, silent_s = _LOOK_UP_S, 0.0
         while not self.exit_event.is_set():
-            typed = b""
-            if ready.poll(patience_s * 1000):
+            typed, self._typed_early = self._typed_early, b""
+            if not typed and ready.poll(patience_s * 1000):
                 typed = self._read()
                 if not typed:
                     return  # The terminal is gone, which `watch_for_hangup` handles.
@@ -178,6 +199,15 @@ class TerminalApp(App[int], inherit_bindings=False):
         """Another program has the screen."""
         self.has_mouse = True
         """The terminal reports the mouse to dirge."""
+
+    @property
+    def has_terminal(self) -> bool:
+        """Whether the app is drawn on a terminal by dirge's own driver."""
+        return isinstance(self._driver, TerminalDriver)
+
+    def painted_rows(self) -> Sequence[Strip]:
+        """Return the rows of the screen as they are now."""
+        return self.screen._compositor.render_strips()
 
     def to_terminal(self, sequence: str) -> None:
         """Send an escape sequence, unless another program has the terminal."""

@@ -31,6 +31,8 @@ PRIVATE_PARTS: Mapping[str, Sequence[str]] = {
     "textual.app": _members(
         "App", "_close_messages_no_wait _driver _fatal_error _handle_exception _watch_app_focus"
     ),
+    # The early frame.
+    "textual.screen": ("Screen._compositor",),
     "textual.widget": _members("Widget", "_on_key _scroll_update"),
     # The input.
     "textual.document._document": ("EditResult", "Location", "Selection"),

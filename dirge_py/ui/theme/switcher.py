@@ -4,6 +4,7 @@ import os
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Literal
 
 from textual.theme import Theme as TextualTheme
 from textual.worker import Worker
@@ -25,7 +26,7 @@ class ThemeSwitcher:
     """The active theme. `problem` says why it isn't the one called `name`.
 
     `draw` gets the theme for Textual and the name of the one that it replaces; `to_terminal` sends
-    an escape sequence.
+    an escape sequence. `is_dark` is the background until the terminal reports it.
     """
 
     def __init__(
@@ -36,15 +37,21 @@ class ThemeSwitcher:
         notify: Callable[..., None],
         run_worker: "Callable[..., Worker[None]]",
         to_terminal: Callable[[str], None],
+        is_dark: bool = True,
     ) -> None:
         self._draw, self._notify, self._run_worker = draw, notify, run_worker
         self._to_terminal = to_terminal
-        self._is_dark = True
+        self._is_dark = is_dark
         self._serial = 0
         self._watcher: Worker[None] | None = None
         self.name = name
-        self.theme, self.problem = styles.theme_or_default(name)
+        self.theme, self.problem = styles.theme_or_default(name, is_dark=is_dark)
         self._use_styles(self.theme)
+
+    @property
+    def background(self) -> Literal["dark", "light"]:
+        """The terminal's background, as far as it is known."""
+        return "dark" if self._is_dark else "light"
 
     def _use_styles(self, theme: Theme) -> None:
         self.styles = styles.styles_for(theme)
