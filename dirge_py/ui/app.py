@@ -224,6 +224,7 @@ class DirgeApp(TerminalApp):
             self._first_frame = early_frame.frame_of(
                 self.painted_rows(), field, self.console, background=background
             )
+        self.accept_input()
 
     async def store_first_frame(self, files: Sequence[Path]) -> None:
         """Store the first frame, which depends on `files`, unless a question followed it."""

@@ -65,11 +65,14 @@ class TerminalDriver(LinuxDriver):
         self._typed_early = b""
         """What was typed before the terminal was ours."""
         self._has_early_frame = False
+        self.may_read = threading.Event()
+        """Set when keys may arrive: not before the first frame, which is stored without text."""
 
     def start_application_mode(self) -> None:
         frame = early_frame.shown()
         if frame is not None:
             self._typed_early = frame.take_typed()
+            self.may_read.set()
         self._has_early_frame = frame is not None
         super().start_application_mode()  # type: ignore[no-untyped-call]
         self._has_early_frame = False
@@ -115,6 +118,8 @@ class TerminalDriver(LinuxDriver):
         ready = select.poll()
         ready.register(self.fileno, select.POLLIN)
         patience_s, silent_s = _LOOK_UP_S, 0.0
+        while not self.may_read.wait(_LOOK_UP_S) and not self.exit_event.is_set():
+            continue
         while not self.exit_event.is_set():
             typed, self._typed_early = self._typed_early, b""
             if not typed and ready.poll(patience_s * 1000):
@@ -204,6 +209,11 @@ class TerminalApp(App[int], inherit_bindings=False):
     def has_terminal(self) -> bool:
         """Whether the app is drawn on a terminal by dirge's own driver."""
         return isinstance(self._driver, TerminalDriver)
+
+    def accept_input(self) -> None:
+        """Let keys arrive: what was typed since the start of the process, and later ones."""
+        if isinstance(self._driver, TerminalDriver):
+            self._driver.may_read.set()
 
     def painted_rows(self) -> Sequence[Strip]:
         """Return the rows of the screen as they are now."""
