@@ -20,8 +20,8 @@ from dirge_py.lib.lazy import late_pattern
 from dirge_py.session.history import LoadedSession, replay
 from dirge_py.session.ids import check_session_id, ids_fitting, new_session_id, project_id
 from dirge_py.session.index.sources import SessionSummary as SessionSummary
-from dirge_py.session.journal import END_OTHER, Clock, Journal, lock_session
 from dirge_py.session.index.sources import list_sessions, newest_session, sessions_in
+from dirge_py.session.journal import END_OTHER, Clock, Journal, lock_session
 from dirge_py.session.record import NO_RECORD, Record
 from dirge_py.session.segments import (
     SegmentLimits,
