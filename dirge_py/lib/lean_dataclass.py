@@ -12,7 +12,7 @@ For classes that a start defines; type checkers see the standard decorator.
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, get_origin
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 if TYPE_CHECKING:
     from dataclasses import dataclass as dataclass
@@ -91,33 +91,21 @@ class _FieldsAtFirstUse:
         return made
 
 
-class _Parameter(NamedTuple):
-    """One field, as far as `__init__` needs it."""
-
-    name: str
-    default: Any
-    factory: Any
-    init: bool
-    kw_only: bool
-
-
 def _defined(cls: type, options: _Options) -> type:
     bases: list[Any] = [base for base in cls.__mro__[:0:-1] if "__dataclass_fields__" in vars(base)]
-    if any("__lean_parameters__" not in vars(base) for base in bases):
+    if any(base.__dataclass_params__ not in (_Params, _FrozenParams) for base in bases):
         raise TypeError(f"{cls.__name__} inherits from a standard dataclass.")
     if any(base.__dataclass_params__.frozen != options.frozen for base in bases):
         raise TypeError(f"{cls.__name__} and its base must both be frozen, or both not.")
     body = {name: value for name, value in vars(cls).items() if name not in _OF_EVERY_CLASS}
     hints: Mapping[str, Any] = body.get("__annotations__", {})
     names = [name for name, hint in hints.items() if not _is_class_variable(hint)]
-    by_name = {each.name: each for base in bases for each in base.__lean_parameters__}
-    for name in names:
-        by_name[name] = _parameter(name, body.get(name, dataclasses.MISSING), options.kw_only)
-    parameters = tuple(by_name.values())
     inherited = {name for base in cls.__mro__[1:] for name in vars(base).get("__slots__", ())}
     contents = {name: value for name, value in body.items() if name not in names}
     contents["__slots__"] = tuple(name for name in names if name not in inherited)
-    contents["__match_args__"] = tuple(p.name for p in parameters if p.init and not p.kw_only)
+    positional = [each for base in bases for each in base.__match_args__]
+    positional += [name for name in names if _is_positional(body.get(name), options.kw_only)]
+    contents["__match_args__"] = tuple(dict.fromkeys(positional))
     made: dict[str, Any] = {
         "__getstate__": _state,
         "__setstate__": _restore,
@@ -130,13 +118,12 @@ def _defined(cls: type, options: _Options) -> type:
     lean: Any = type(cls)(cls.__name__, cls.__bases__, {**made, **contents})
     lean.__qualname__ = cls.__qualname__
     made = {
-        "__init__": _init_at_first_use(lean, parameters, options),
+        "__init__": _init_at_first_use(lean, options),
         **{name: _standard_at_first_use(lean, name, body, options) for name in _added(options)},
     }
     for name, method in made.items():
         if body.get(name) is None:
             setattr(lean, name, method)
-    lean.__lean_parameters__ = parameters
     lean.__dataclass_fields__ = _FieldsAtFirstUse(lean, bases, body, options.kw_only)
     defined: type = lean
     return defined
@@ -149,15 +136,14 @@ def _added(options: _Options) -> tuple[str, ...]:
 
 
 def _is_class_variable(hint: Any) -> bool:
-    return hint is ClassVar or get_origin(hint) is ClassVar
+    return hint is ClassVar or getattr(hint, "__origin__", None) is ClassVar
 
 
-def _parameter(name: str, value: Any, kw_only: bool) -> _Parameter:
+def _is_positional(value: Any, kw_only: bool) -> bool:
     if not isinstance(value, dataclasses.Field):
-        return _Parameter(name, value, dataclasses.MISSING, True, kw_only)
-    own = value.kw_only
-    is_named = kw_only if own is dataclasses.MISSING else own
-    return _Parameter(name, value.default, value.default_factory, value.init, is_named)
+        return not kw_only
+    is_named = kw_only if value.kw_only is dataclasses.MISSING else value.kw_only
+    return value.init and not is_named
 
 
 def _twin(cls: type, body: Mapping[str, Any]) -> type:
@@ -165,30 +151,28 @@ def _twin(cls: type, body: Mapping[str, Any]) -> type:
     return type(cls.__name__, cls.__bases__, dict(body))
 
 
-def _init_at_first_use(
-    cls: type, parameters: Sequence[_Parameter], options: _Options
-) -> Callable[..., None]:
+def _init_at_first_use(cls: type, options: _Options) -> Callable[..., None]:
     def __init__(self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807
-        init = cls.__init__ = _init_of(cls, parameters, options)  # type: ignore[misc]
+        init = cls.__init__ = _init_of(cls, options)  # type: ignore[misc]
         init(self, *args, **kwargs)
 
     return __init__
 
 
-def _init_of(cls: type, parameters: Sequence[_Parameter], options: _Options) -> Callable[..., None]:
+def _init_of(cls: type, options: _Options) -> Callable[..., None]:
     """Compile `__init__` as the standard decorator does."""
     put = "put(self, {!r}, {})" if options.frozen else "self.{} = {}"
     scope: dict[str, Any] = {"put": object.__setattr__, "unset": _UNSET}
     positional, keyword, lines = ["self"], ["*"], []
-    for each in parameters:
+    for each in dataclasses.fields(cls):
         name, default = each.name, f"default_of_{each.name}"
         value, parameter = name, name
         if each.default is not dataclasses.MISSING:
             scope[default] = each.default
             parameter = f"{name}={default}"
             value = name if each.init else default
-        elif each.factory is not dataclasses.MISSING:
-            scope[default] = each.factory
+        elif each.default_factory is not dataclasses.MISSING:
+            scope[default] = each.default_factory
             parameter = f"{name}=unset"
             value = f"{default}() if {name} is unset else {name}" if each.init else f"{default}()"
         elif not each.init:
