@@ -311,11 +311,16 @@ class ProjectTrust:
 
     @property
     def places(self) -> Sequence[Path]:
-        """Return the files and folders one of which changes when `offer` may: also missing ones."""
+        """Return the files and folders one of which changes when `offer` may: also missing ones.
+
+        Empty without a `.dirge`.
+        """
+        if not os.path.lexists(self.root / FOLDER):
+            return ()
         below = {FOLDER, *(f"{FOLDER}/{name}" for name in (*_FILES, *_FOLDERS))}
         for file in self.files:
             below |= {file.path, *map(str, PurePath(file.path).parents)} - {"."}
-        return [self.root / path for path in sorted(below)] if self.state != "none" else ()
+        return [self.root / path for path in sorted(below)]
 
     @property
     def settings(self) -> ProjectConfig | None:

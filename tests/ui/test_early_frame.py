@@ -194,6 +194,17 @@ def test_frame_is_private_and_painted_again(stored: Path, folder: Path) -> None:
     assert is_painted(folder, "--yolo", "-c")
 
 
+def test_frame_is_painted_in_project_that_has_nothing_to_trust(folder: Path, file: Path) -> None:
+    (folder / ".dirge" / "plugins").mkdir(parents=True)
+    terminal = start(folder)
+    terminal.read_until("ready")
+    until(file.exists)
+    end(terminal)
+    assert is_painted(folder)
+    (folder / ".dirge" / "plugins" / "lint.py").touch()
+    assert not is_painted(folder)
+
+
 def test_frame_is_not_written_again_by_the_same_start(stored: Path, folder: Path) -> None:
     before = stored.stat()
     terminal = start(folder)
