@@ -58,10 +58,16 @@ def select_candidates(
     others: Iterable[str],
     limit_bytes: int,
     also: Collection[str] = (),
+    most: int,
 ) -> SnapshotCandidates:
-    """Sort what git listed: `changed` is in the index, `others` not; `also` may be large."""
+    """Sort what git listed: `changed` is in the index, `others` not; `also` may be large.
+
+    Stops when more than `most` files are to be written, which is too many whatever follows.
+    """
     found = SnapshotCandidates(present=[], absent=[], large={}, left_out=set())
     for path, is_held in {**dict.fromkeys(others, False), **dict.fromkeys(changed, True)}.items():
+        if len(found.present) > most:
+            break
         if is_never_held(path):
             continue
         if path.endswith("/"):
@@ -247,6 +253,7 @@ class SnapshotCapture:
                 others=[*read_names(others), *differing],
                 limit_bytes=self._limits.file_bytes,
                 also=self.held,
+                most=self._limits.files,
             )
         )
 

@@ -207,6 +207,8 @@ class SnapshotRepository:
                     await asyncio.to_thread(shutil.rmtree, self._folder.path, True)
             return None
         except (GitFailed, SessionError, OSError) as error:
+            if self._is_closed:  # it was stopped
+                return None
             why = error.message if isinstance(error, SessionError) else str(error)
             self._failure = f"Cannot take a snapshot of the files: {why}"
             return None

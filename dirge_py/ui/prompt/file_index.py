@@ -229,7 +229,7 @@ def may_watch(root: Path, folders: int) -> bool:
     return folders <= MOST_WATCHED and root != home and root not in home.parents
 
 
-MOST_FILES = 100_000
+MOST_FILES = 250_000
 """Files and folders that are listed at most."""
 IGNORE_FILES = (".gitignore", ".ignore", ".agentignore")
 """Names of ignore files; in one folder, later ones here win."""
@@ -287,7 +287,9 @@ def _read(root: Path, folder: str, rules: "_Rules") -> Iterator[ListedFile]:
             with suppress(OSError):
                 modified = entry.stat(follow_symlinks=False).st_mtime
         is_hidden = entry.name.startswith(".") or "/." in f"/{folder}"
-        yield ListedFile(shown, shown.lower(), modified, is_hidden)
+        folded = shown.lower()
+        # One text for both saves a third of the memory.
+        yield ListedFile(shown, shown if folded == shown else folded, modified, is_hidden)
 
 
 def _with_ignores(folder: Path, rules: "_Rules") -> "_Rules":

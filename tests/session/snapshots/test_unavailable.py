@@ -1,9 +1,11 @@
 """Where snapshots are impossible, a notice says so, and nothing is left behind."""
 
+import asyncio
 import os
 
 import pytest
 
+from dirge_py.session.snapshots.capture import select_candidates
 from dirge_py.session.snapshots.repository import NO_GIT
 
 
@@ -41,6 +43,26 @@ async def test_project_with_too_many_files_is_unavailable_and_leaves_no_store(pr
     assert await repository.take_snapshot() is None
     assert "more than 30 files" in repository.unavailable
     assert not repository.store.exists()
+
+
+def test_files_beyond_the_limit_are_not_looked_at(project):
+    names = [f"f{number}" for number in range(40)]
+    for name in names:
+        project.put(name)
+    found = select_candidates(
+        str(project.root), changed=(), others=names, limit_bytes=1000, most=30
+    )
+    assert found.present == names[:31]
+
+
+async def test_snapshot_that_closing_stops_is_no_failure(project):
+    project.put("f")
+    repository = project.open()
+    taking = asyncio.ensure_future(repository.take_snapshot())
+    await asyncio.sleep(0)
+    await repository.aclose()
+    await taking
+    assert repository.unavailable == ""
 
 
 async def test_too_many_later_files_make_snapshots_unavailable_unless_ignored(project):
