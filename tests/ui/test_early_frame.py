@@ -181,7 +181,7 @@ def test_error_at_early_frame_restores_terminal_before_it_is_shown(
     assert left_on(terminal.output) == []
 
 
-@pytest.mark.parametrize("flag", ["", *early_frame.FLAGS])
+@pytest.mark.parametrize("flag", ["", *sorted(early_frame.FLAGS)])
 def test_flags_with_early_frame_start_the_ui_without_a_prompt(flag: str) -> None:
     flags = parse([flag] if flag else [])
     assert not (flags.print or flags.line or flags.prompt or flags.resume is not None)
