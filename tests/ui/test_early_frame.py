@@ -22,14 +22,15 @@ PROMPT = "hat do you want to do?"  # The first letter is under the cursor.
 
 # Shows the early frame, and goes on when the file `go` exists: by default with dirge itself.
 HELD = """
-import os, sys
+import os, sys, time
 sys.argv[1:], rest = sys.argv[1:2], sys.argv[2:]
 from dirge_py.ui.terminal import early_frame
 painted = early_frame.paint
 def paint(argv):
     painted(argv)
-    while not os.path.exists("go"):
-        pass
+    end = time.monotonic() + 60
+    while not os.path.exists("go") and time.monotonic() < end:
+        time.sleep(0.002)
     exec("".join(rest))
 early_frame.paint = paint
 sys.argv[1:] = []
