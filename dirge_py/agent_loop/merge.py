@@ -4,6 +4,7 @@ import inspect
 import logging
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, get_args
 
 from dirge_py.agent_loop.cancellation import Aborted, until_aborted
@@ -166,8 +167,8 @@ class MergedHooks:
         stop: StopRun | None = None
         for bundle, hook in self._each("after_tool_call"):
             try:
-                rest, withheld = (info, call, result), withheld_result(result)
-                unchecked = None if bundle.only_watches else _change_to(withheld)
+                rest, withheld = (info, call, result), partial(_withheld_change, result)
+                unchecked = _no_change if bundle.only_watches else withheld
                 change = await _ask("after_tool_call", bundle, hook, *rest, if_aborted=unchecked)
             except StopRun as error:
                 # The result is recorded in any case: hooks that remove secrets must still see it.
@@ -201,6 +202,11 @@ class MergedHooks:
     ) -> Sequence[Message]:
         return await self._collected("get_followup_messages", info, so_far)
 
+    @property
+    def has_api_keys(self) -> bool:
+        """Whether a hook may return a key."""
+        return any(bundle.get_api_key is not None for bundle in self._bundles)
+
     async def get_api_key(self, provider: str) -> str | None:
         for bundle, hook in self._each("get_api_key"):
             try:
@@ -231,16 +237,25 @@ class MergedHooks:
         return added
 
 
+def _no_change() -> None:
+    return None
+
+
 async def _ask(
-    name: str, bundle: Hooks, hook: Hook, info: TurnInfo, *rest: Any, if_aborted: Any = None
+    name: str,
+    bundle: Hooks,
+    hook: Hook,
+    info: TurnInfo,
+    *rest: Any,
+    if_aborted: Callable[[], Any] = _no_change,
 ) -> Any:
-    """Return the hook's answer; None if it failed, `if_aborted` if the run was aborted."""
+    """Return the hook's answer; None if it failed, `if_aborted()` if the run was aborted."""
     try:
         return await _call(name, hook, info, *rest, signal=info.signal)
     except StopRun:
         raise
     except Aborted:
-        return if_aborted
+        return if_aborted()
     except Exception as error:
         _report(bundle, hook, info, error, "the run continues without it")
         return None
@@ -277,8 +292,9 @@ def changed_result(result: LoopToolResult, change: AfterToolCallResult) -> LoopT
     return replace(result, **fields)
 
 
-def _change_to(result: LoopToolResult) -> AfterToolCallResult:
-    return AfterToolCallResult(**{n: getattr(result, n) for n in AfterToolCallResult.__slots__})
+def _withheld_change(result: LoopToolResult) -> AfterToolCallResult:
+    withheld = withheld_result(result)
+    return AfterToolCallResult(**{n: getattr(withheld, n) for n in AfterToolCallResult.__slots__})
 
 
 def _overlaid(below: Any, above: Any) -> Any:

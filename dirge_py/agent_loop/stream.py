@@ -67,11 +67,15 @@ def _llm_context(run: RunState, context: Context, messages: Sequence[Message]) -
 
 
 async def _options(run: RunState) -> llm.StreamOptions:
+    """Return the options of the next call. Raises as the `get_api_key` hooks, or Aborted."""
     config, request = run.config, run.config.request
     alias = run.model.partition("/")[0]
     is_at_home = alias == config.model.partition("/")[0]
     settings: dict[str, Any] = {each.name: getattr(request, each.name) for each in fields(request)}
-    key = await run.hooks.get_api_key(config.provider if is_at_home else alias)
+    key = None
+    if run.hooks.has_api_keys:
+        asked = run.hooks.get_api_key(config.provider if is_at_home else alias)
+        key = await until_aborted(asked, run.signal)
     if not is_at_home:
         # After a change of model, the configured key and headers belong to another service.
         settings |= {"api_key": None, "headers": {}}
@@ -100,7 +104,7 @@ class _Answer:
     async def consume(self, context: llm.LlmContext) -> None:
         """Read the stream until it ends, breaks, or the run is aborted."""
         try:
-            options = await until_aborted(_options(self._run), self._run.signal)
+            options = await _options(self._run)
             if self._run.signal.aborted:
                 return
             stream = self._run.stream_fn(context, options, self._run.signal)

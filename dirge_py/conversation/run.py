@@ -386,13 +386,20 @@ class RunExecutor:
         def wait_for_readers(*_args: object) -> Awaitable[None] | None:
             return broadcaster.backpressure()
 
-        async def before_next(_info: TurnInfo) -> TurnUpdate | None:
+        def changed_settings() -> TurnUpdate | None:
             nonlocal used
-            await broadcaster.wait_for_capacity()
             if (chosen := (settings.model, settings.thinking)) == used:
                 return None
             used = chosen
             return TurnUpdate(model=used[0], thinking_level=used[1])
+
+        async def after(waiting: Awaitable[None]) -> TurnUpdate | None:
+            await waiting
+            return changed_settings()
+
+        def before_next(_info: TurnInfo) -> TurnUpdate | Awaitable[TurnUpdate | None] | None:
+            waiting = broadcaster.backpressure()
+            return changed_settings() if waiting is None else after(waiting)
 
         return Hooks(
             name="conversation",
@@ -407,12 +414,12 @@ class RunExecutor:
 
     def _late_input(self) -> Hooks:
         """Return the hooks that deliver what was typed while a stop check looked at the work."""
-        deliver = [self._queue_hook(self.steering), self._queue_hook(self.follow_ups)]
 
-        async def typed_meanwhile(info: TurnInfo, so_far: Sequence[Message]) -> Sequence[Message]:
+        async def typed_meanwhile(info: TurnInfo, _so_far: Sequence[Message]) -> Sequence[Message]:
             if info.signal.aborted or info.signal.interjected:
                 return ()  # nothing would read it: it stays in the queue
-            return [message for each in deliver for message in await each(info, so_far)]
+            steering = await self._checked(info, self._drained(self.steering))
+            return [*steering, *await self._checked(info, self._drained(self.follow_ups))]
 
         return Hooks(name="late input", get_followup_messages=typed_meanwhile)
 
@@ -434,25 +441,35 @@ class RunExecutor:
                 return ToolOverride(f"Rejected: {reason}", details={"outcome": "denied"})
         return None
 
-    def _queue_hook(self, queue: InputQueue) -> Callable[..., Awaitable[Sequence[Message]]]:
+    def _queue_hook(self, queue: InputQueue) -> Callable[..., Any]:
         """Return a hook that delivers the due input that passes the checks, after the inserts."""
-        inserts = self.inserts
 
-        async def deliver(info: TurnInfo, _so_far: Sequence[Message] = ()) -> Sequence[Message]:
-            due = [item.message for item in queue.drain()]
-            for message in due:
-                # It left the queue, so it counts as unsent until it is in the history.
-                self.run.add_unsent(message)
-            passed: list[Message] = []
-            for message in due:
-                reason = await objection(self.deps.run.prompt_checks, message)
-                if reason is None:
-                    passed.append(message)
-                else:
-                    info.emit(SystemNotice(f"Not sent: {reason}"))
-            return [*inserts.due(continues=info.wants_more or bool(passed)), *passed]
+        def deliver(
+            info: TurnInfo, _so_far: Sequence[Message] = ()
+        ) -> Sequence[Message] | Awaitable[Sequence[Message]]:
+            due = self._drained(queue)
+            # Nothing to wait for, nearly always: a wait costs a task.
+            return self._checked(info, due) if due else self.inserts.due(continues=info.wants_more)
 
         return deliver
+
+    def _drained(self, queue: InputQueue) -> Sequence[UserMessage]:
+        """Return the input that is due; it is unsent until it is in the history."""
+        messages = [item.message for item in queue.drain()]
+        for message in messages:
+            self.run.add_unsent(message)
+        return messages
+
+    async def _checked(self, info: TurnInfo, due: Sequence[UserMessage]) -> Sequence[Message]:
+        """Return the input that passes the checks, after the inserts."""
+        passed: list[Message] = []
+        for message in due:
+            reason = await objection(self.deps.run.prompt_checks, message)
+            if reason is None:
+                passed.append(message)
+            else:
+                info.emit(SystemNotice(f"Not sent: {reason}"))
+        return [*self.inserts.due(continues=info.wants_more or bool(passed)), *passed]
 
 
 _RESTING = (NeedsMoreTurns, AwaitingConfirmation)

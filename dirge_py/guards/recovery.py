@@ -90,13 +90,17 @@ def shrink_on_overflow(shrink: Shrink, guest: Callable[[], str | None] = lambda:
     """Return hooks for one run that answer a context-length error with `shrink` and a new call."""
     has_shrunk = False
 
-    async def after_turn(info: TurnInfo) -> TurnUpdate | None:
+    def after_turn(info: TurnInfo) -> Awaitable[TurnUpdate] | None:
         nonlocal has_shrunk
         message = info.message
         # A guest makes one call: the history need not fit into its window.
         if message is None or message.error_kind != "context_length" or message.model == guest():
             has_shrunk = False
             return None
+        return shrunk(message)
+
+    async def shrunk(message: messages.AssistantMessage) -> TurnUpdate:
+        nonlocal has_shrunk
         if has_shrunk:
             raise StopRun(_too_large("It was compacted, and is still too large", message))
         if not await shrink():

@@ -156,9 +156,7 @@ def redact_results(redact: Callable[[str], str]) -> Hooks:
     If that fails, the whole result is withheld: unchecked text may contain a secret.
     """
 
-    async def after(
-        info: TurnInfo, call: ToolCall, result: LoopToolResult
-    ) -> AfterToolCallResult | None:
+    def after(info: TurnInfo, call: ToolCall, result: LoopToolResult) -> AfterToolCallResult | None:
         try:
             content = tuple(
                 TextBlock(redact(block.text)) if isinstance(block, TextBlock) else block

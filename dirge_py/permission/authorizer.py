@@ -3,7 +3,7 @@
 import asyncio
 import os
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from typing import Any, Literal
@@ -144,7 +144,9 @@ class Authorizer:
     def bundle(self) -> Hooks:
         return Hooks(name="permission", before_tool_call=self._before)
 
-    async def _before(self, info: TurnInfo, call: ToolCall) -> BeforeToolCallResult | None:
+    def _before(
+        self, info: TurnInfo, call: ToolCall
+    ) -> BeforeToolCallResult | Awaitable[BeforeToolCallResult | None] | None:
         judged = judge_call(self._engine, call, self._cwd)
         if judged is None:
             return None
@@ -160,6 +162,12 @@ class Authorizer:
             self._report(info, judged, "allow", decision.policy, decision.reason)
             self._approve(judged)
             return None
+        return self._decided(info, judged, held)
+
+    async def _decided(
+        self, info: TurnInfo, judged: JudgedCall, held: AnsweredCall | None
+    ) -> BeforeToolCallResult | None:
+        """Apply the decision of the user or of the asker."""
         answered = await self._answered(info, judged, held)
         if answered.answer.effect == "allow" and answered.answer.command:
             return await self._run_instead(info, answered)

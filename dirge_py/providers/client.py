@@ -241,6 +241,11 @@ class _HttpxResponse:
 @cache
 def _httpx() -> Any:
     """The module `httpx` without its command line, which loads rich and pygments (40 ms, 5 MB)."""
+    try:
+        importlib.import_module("sniffio")
+    except ImportError:
+        # httpcore tries this for each request, which searches the whole path each time.
+        sys.modules["sniffio"] = None  # type: ignore[assignment]
     if "httpx" in sys.modules:
         return sys.modules["httpx"]
     # None in sys.modules makes an import raise ModuleNotFoundError.

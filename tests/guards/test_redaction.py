@@ -12,9 +12,7 @@ async def redacted_change(text: str, redact: Any) -> AfterToolCallResult | None:
     after = redact_results(redact).after_tool_call
     assert after is not None
     unused = cast(Any, None)
-    return cast(
-        AfterToolCallResult | None, await after(unused, unused, text_result(text, raw=text))
-    )
+    return cast(AfterToolCallResult | None, after(unused, unused, text_result(text, raw=text)))
 
 
 def text_of(change: AfterToolCallResult | None) -> str:

@@ -248,3 +248,19 @@ def _until(holds):
     while not holds():
         assert time.monotonic() < deadline
         time.sleep(0)
+
+
+async def test_second_request_searches_no_module(openai, monkeypatch):
+    """Each search for a module that is not installed reads the folders of the whole path."""
+    client = openai(ModelReply(text="a"), ModelReply(text="b"))
+    await client.ask()
+    searched = []
+
+    class Watch:
+        def find_spec(self, name, path=None, target=None):
+            searched.append(name)
+
+    monkeypatch.setattr(sys, "meta_path", [Watch(), *sys.meta_path])
+    await client.ask()
+
+    assert searched == []

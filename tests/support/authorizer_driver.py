@@ -1,5 +1,6 @@
 """Drives the permission hook: real rules, tools and files; a scripted user."""
 
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -105,7 +106,8 @@ class AuthorizerDriver:
         self, call: ToolCall, info: TurnInfo | None = None
     ) -> BeforeToolCallResult | None:
         hook: Any = self.authorizer.bundle().before_tool_call
-        answer: BeforeToolCallResult | None = await hook(info or self.info([call]), call)
+        given = hook(info or self.info([call]), call)
+        answer: BeforeToolCallResult | None = await given if inspect.isawaitable(given) else given
         return answer
 
     async def allows(self, call: ToolCall, info: TurnInfo | None = None) -> bool:

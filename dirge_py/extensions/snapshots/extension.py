@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from dirge_py.config.paths import state_dir
@@ -125,11 +125,11 @@ class RunSnapshots(ProjectSnapshots):
     def for_fork(self, options: Any) -> None:
         """Return None: a fork is not recorded, so its snapshots could not be used."""
 
-    async def _before_call(self, info: TurnInfo, call: ToolCall) -> None:
+    def _before_call(self, info: TurnInfo, call: ToolCall) -> Awaitable[None] | None:
         """Take a snapshot before permission decides about removing files."""
         self._begin(info)
-        if any(claim.removes for claim in _edits(call)):
-            await asyncio.wait({self._take("turn")})
+        is_needed = any(claim.removes for claim in _edits(call))
+        return _ended(self._take("turn")) if is_needed else None
 
     async def _include_edited(self, call: ToolCall) -> None:
         """Take a snapshot of the files that the call changes, if rules leave them out."""
@@ -145,11 +145,10 @@ class RunSnapshots(ProjectSnapshots):
             self._take("before_run")
         self._turn = info.turn
 
-    async def _after_turn(self, info: TurnInfo) -> None:
+    def _after_turn(self, info: TurnInfo) -> Awaitable[None] | None:
         """Wait for the snapshot, so that later input is recorded after the state of the files."""
         self._turn = info.turn
-        if self._has_changed:
-            await asyncio.wait({self._take("turn")})
+        return _ended(self._take("turn")) if self._has_changed else None
 
     def _take(self, at: SnapshotMoment, also: Sequence[str] = ()) -> asyncio.Task[None]:
         """Begin a snapshot, which is taken after the one before it."""
@@ -195,6 +194,10 @@ class RunSnapshots(ProjectSnapshots):
             await self.snapshots.prune()
         except Exception:
             _LOG.exception("old snapshots could not be pruned")
+
+
+async def _ended(task: asyncio.Task[None]) -> None:
+    await asyncio.wait({task})
 
 
 def _edits(call: ToolCall) -> Sequence[Claim]:
