@@ -203,7 +203,7 @@ async def test_snapshot_of_changing_turn_is_taken_before_next_turn():
     await watched.taking.interceptor(CHANGING, proceed)
 
     await watched.hooks.prepare_next_turn(turn())
-    await watched.hooks.prepare_next_turn(turn(number=2))
+    assert watched.hooks.prepare_next_turn(turn(number=2)) is None
 
     assert watched.notes == [("snapshot", "before_run", "t1"), ("snapshot", "turn", "t2")]
 
