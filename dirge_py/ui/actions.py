@@ -179,6 +179,7 @@ def show_thinking(app: DirgeApp, is_shown: bool) -> None:
 
 
 async def pager(app: DirgeApp) -> None:
+    await app.feed.drawn()
     await read_in_pager(app, whole_text(app.transcript.layout_of_blocks))
 
 

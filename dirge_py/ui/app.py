@@ -263,7 +263,7 @@ class DirgeApp(TerminalApp):
         conversation = self.controller.conversation
         self.feed.begin(conversation.environment.asset_dir if conversation else None)
         besides = plan_events(conversation) if conversation else ()
-        self.feed.renderer.replay(event.messages, besides)
+        self.feed.replay(event.messages, besides)
         self.chrome.activity.load_history(event.messages, len(event.compactions))
         self.transcript.redraw()
         self.refresh_status()

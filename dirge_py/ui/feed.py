@@ -9,10 +9,13 @@ from dirge_py.lib.lazy import late
 from dirge_py.slash.base import Tone
 from dirge_py.types.errors import DirgeError
 from dirge_py.types.events import ForkEvent, LoopEvent, MessageUpdate, ToolExecutionUpdate
+from dirge_py.types.messages import Message, UserMessage
 from dirge_py.ui.options import UiSettings
+from dirge_py.ui.transcript.blocks import TranscriptBlock
 from dirge_py.ui.transcript.view import TranscriptWidget
 
 if TYPE_CHECKING:
+    from dirge_py.session.history import PlanRecordEvent
     from dirge_py.ui.transcript.renderer import TranscriptRenderer
 else:
     TranscriptRenderer = late("dirge_py.ui.transcript.renderer", "TranscriptRenderer")
@@ -21,6 +24,10 @@ SOON_S = 1 / 30
 """Seconds between two deliveries at least."""
 CALM_S = 1 / 10
 """The same while only text or output is added."""
+DRAWN_FIRST = 1_000
+"""About how many messages of a stored history are drawn before all others, its last ones."""
+DRAWN_AT_ONCE = 2_000
+"""About how many of the messages before them are added at a time, which takes 0.1 s."""
 
 
 class TranscriptFeed:
@@ -46,6 +53,7 @@ class TranscriptFeed:
         self._delivered_at = 0.0
         self._renderer: TranscriptRenderer | None = None
         self._assets: Path | None = None
+        self._drawing: asyncio.Task[None] | None = None
 
     @property
     def renderer(self) -> "TranscriptRenderer":
@@ -70,6 +78,37 @@ class TranscriptFeed:
         self._take_events()
         self.transcript.clear()
         self._renderer, self._assets = None, assets
+
+    def replay(
+        self, messages: Sequence[Message], besides: "Sequence[tuple[int, PlanRecordEvent]]"
+    ) -> None:
+        """Draw a stored history, of a long one the end now and the rest in the background.
+
+        For `besides` see `replay_messages`. With them it is drawn at once, as phases may be long.
+        """
+        begin = 0 if besides else _last_prompt(messages, len(messages) - DRAWN_FIRST)
+        self.renderer.replay(messages[begin:], besides)
+        if begin:
+            earlier = self._draw_earlier(tuple(messages[:begin]))
+            self._drawing = asyncio.get_running_loop().create_task(earlier)
+
+    async def drawn(self) -> None:
+        """Wait until the whole history is in the transcript."""
+        if self._drawing is not None:
+            await self._drawing
+
+    async def _draw_earlier(self, messages: Sequence[Message]) -> None:
+        renderer, end = self.renderer, len(messages)
+        while end:
+            await asyncio.sleep(SOON_S)
+            if self._renderer is not renderer:
+                return  # another history is shown by now
+            begin = _last_prompt(messages, end - DRAWN_AT_ONCE)
+            page = BlockList()
+            renderer.for_fork(page).replay(messages[begin:end])
+            self.transcript.prepend(page.blocks)
+            self.transcript.redraw()
+            end = begin
 
     def collect(self, event: LoopEvent) -> None:
         """Draw an event soon."""
@@ -118,3 +157,24 @@ class TranscriptFeed:
     def notify_error(self, error: DirgeError) -> None:
         """Add a notice about an error, with its hint."""
         self.notify(f"{error.message}\n{error.hint}".strip(), tone="error")
+
+
+def _last_prompt(messages: Sequence[Message], before: int) -> int:
+    """Return the index of the last prompt up to the index `before`; 0 without one."""
+    prompts = (at for at in range(before, 0, -1) if isinstance(messages[at], UserMessage))
+    return next(prompts, 0)
+
+
+class BlockList:
+    """A page that only collects blocks."""
+
+    def __init__(self) -> None:
+        self.blocks: list[TranscriptBlock] = []
+        self.add = self.blocks.append
+        self.remove_block = self.blocks.remove
+
+    def insert(self, before: TranscriptBlock, block: TranscriptBlock) -> None:
+        self.blocks.insert(self.blocks.index(before), block)
+
+    def touch(self, block: TranscriptBlock) -> None:
+        """Do nothing: the block is not drawn yet."""

@@ -220,7 +220,7 @@ class TuiSessionOpener:
     def replay(
         self, conversation: "Conversation", besides: "Sequence[tuple[int, PlanRecordEvent]]"
     ) -> None:
-        self._feed.renderer.replay(conversation.messages, besides)
+        self._feed.replay(conversation.messages, besides)
         settings = conversation.settings
         self._feed.notify(f"Resumed this session with {settings.model}, mode {settings.mode}.")
 

@@ -67,6 +67,16 @@ def drawn(layout: TranscriptLayout) -> list[str]:
     return list(line_texts(layout, 0, layout.height))
 
 
+def test_blocks_put_before_others_look_as_if_they_had_come_first():
+    texts = ["one", "two\nlines", "three", "four", "five\nlines"]
+    at_once, later = (page_of([NoticeBlock(text) for text in texts[at:]]) for at in (0, 3))
+    drawn(later)
+    later.prepend([NoticeBlock(text) for text in texts[:3]])
+
+    assert drawn(later) == drawn(at_once)
+    assert later.height == at_once.height
+
+
 def test_wide_blocks_use_all_columns_and_others_reading_width():
     layout = page_of([Wide(), UserBlock("y" * 300)])
     layout.resize(40, 90)

@@ -91,6 +91,15 @@ class BlockRows:
         self.height += row.height
         row.rows = self
 
+    def prepend(self, rows: Sequence[BlockRow]) -> None:
+        """Add new rows before all others, in their order."""
+        self._rows[:0] = rows
+        self._by_block.update((id(row.block), row) for row in rows)
+        self._counted = 0
+        for row in rows:
+            self.height += row.height
+            row.rows = self
+
     def remove(self, row: BlockRow) -> None:
         at = self._number(row)
         del self._rows[at], self._by_block[id(row.block)]
@@ -199,6 +208,13 @@ class TranscriptLayout:
         row = BlockRow(block)
         self.rows.insert(row)
         self._guess(row)
+
+    def prepend(self, blocks: Sequence[TranscriptBlock]) -> None:
+        below, rows = self.rows.first, [BlockRow(block) for block in blocks]
+        self.rows.prepend(rows)
+        for row in rows:
+            self._guess(row)
+        self._fit_gap(below)
 
     def insert(self, before: TranscriptBlock, block: TranscriptBlock) -> None:
         below = self.rows.of(before)

@@ -1,6 +1,6 @@
 """The widget of the transcript: a single one for a conversation of any length."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import ClassVar
@@ -67,6 +67,10 @@ class TranscriptWidget(TranscriptView):
     def add(self, block: TranscriptBlock) -> None:
         self._blocks.append(block)
         self._note_change(block)
+
+    def prepend(self, blocks: Sequence[TranscriptBlock]) -> None:
+        """Add blocks before all others."""
+        self._blocks.prepend(blocks)
 
     def insert(self, before: TranscriptBlock, block: TranscriptBlock) -> None:
         self._blocks.insert(before, block)
