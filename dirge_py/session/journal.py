@@ -224,6 +224,10 @@ class Journal:
             return found
         return read_journal(self.path).records if self._leaf else []
 
+    def sync(self) -> None:
+        """Wait until the disk has all records. Raises OSError."""
+        self._file.sync()
+
     def close(self) -> None:
         """Close the files and release the lock; a session without records leaves no files."""
         self._file.close()

@@ -4,6 +4,7 @@ import dataclasses
 import os
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from dirge_py.types.events import (
     EvidenceTaken,
     LoopEvent,
     MessageEnd,
+    PermissionAsked,
     PlanPhase,
     SystemNotice,
     ToolExecutionEnd,
@@ -283,6 +285,10 @@ class Recorder:
             case ContextReplaced(messages=messages):
                 self._message_count = len(messages)
                 self._save("context", {"messages": [encode_message(m) for m in messages]})
+            case PermissionAsked():
+                # A person may take long to answer.
+                with suppress(OSError):
+                    self._journal.sync()
             case PlanPhase(state="ended"):
                 self._save("phase", {**_fields_of(event), "usage": encode_usage(event.usage)})
             case EvidenceTaken():

@@ -8,7 +8,7 @@ import pytest
 
 from dirge_py.session.journal import Journal
 from dirge_py.session.recorder import Recorder
-from dirge_py.types.events import MessageEnd
+from dirge_py.types.events import MessageEnd, PermissionAsked
 from dirge_py.types.messages import (
     AssistantMessage,
     Message,
@@ -100,6 +100,14 @@ async def test_turn_that_only_reads_waits_once_for_the_disk(session: Session) ->
     session.add(result("b"))
 
     assert session.syncs == before + 1
+    assert session.is_on_disk
+
+
+def test_answer_is_on_disk_while_the_person_is_asked(session: Session) -> None:
+    session.add(answer("a"))
+    asked = PermissionAsked(tool_call_id="a", tool_name="work", claims=(), reason="")
+    session.recorder.sink(asked)
+
     assert session.is_on_disk
 
 

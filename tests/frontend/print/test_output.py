@@ -233,7 +233,8 @@ def test_partial_messages_add_up_to_answer(product: Product, shape: str) -> None
         assert events[-1]["type"] == "message_stop"
     else:
         pieces = [line["delta"] for line in lines if line["type"] == "message_update"]
-    assert len([piece for piece in pieces if piece]) == 5
+    # Those that arrive together are joined.
+    assert 1 <= len([piece for piece in pieces if piece]) <= 5
     assert "".join(pieces) == "a longer answer"
 
 
