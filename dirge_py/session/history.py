@@ -1,14 +1,13 @@
 """Replays a journal from end to end: messages, choices, costs and plan phases."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
-from functools import reduce
 from typing import Any, TypeAlias, get_args
 
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.text import one_line
 from dirge_py.session.codec import decode_usage
-from dirge_py.session.record import Record, text_member
+from dirge_py.session.record import Record, StoredRecord, text_member
 from dirge_py.session.transcript import LoadedSession as LoadedSession
 from dirge_py.session.transcript import SessionChoices as SessionChoices
 from dirge_py.session.transcript import SessionDescription as SessionDescription
@@ -25,9 +24,21 @@ def replay(records: Sequence[Record], *, notices: Iterable[str] = ()) -> LoadedS
     """The session that `records` describe. Already recorded notices are not repeated."""
     header = _newest(records, "session")
     copied_to = text_member(header, "forked_at") or None
-    loaded = read_transcript(branch(records), copied_to=copied_to)
+    spending = SessionSpending()
+    on_branch = {id(record) for record in branch(records)}
+
+    def branch_in_order() -> Iterator[Record]:
+        """Read each record once, also those of other branches, and keep the data of one."""
+        nonlocal spending
+        for record in records:
+            spending = spending.after(record)
+            if id(record) in on_branch:
+                yield record
+            if isinstance(record, StoredRecord):
+                record.release()
+
+    loaded = read_transcript(branch_in_order(), copied_to=copied_to)
     prompts = (m for m in loaded.messages if isinstance(m, UserMessage) and m.origin == "user")
-    spending = reduce(SessionSpending.after, records, SessionSpending())
     recorded = {record.data.get("content") for record in _of_type(records, "notice")}
     return replace(
         loaded,
@@ -113,7 +124,7 @@ class SessionSpending:
 
     def after(self, record: Record) -> "SessionSpending":
         """The totals including `record`, the next in order. Never raises, even if it is damaged."""
-        if not isinstance(record.data, dict):
+        if record.type not in ("message", "usage") or not isinstance(record.data, dict):
             return self
         if record.type == "usage":
             return self._after_usage(record.data)

@@ -14,11 +14,13 @@ it in C: 20 MB take 20 ms). Later format versions keep `v` and `crc` as they are
 
 import json
 import math
+import re
 import secrets
 import zlib
 from collections.abc import Mapping, Sequence, Set
 from datetime import UTC, datetime
-from typing import Any
+from sys import intern
+from typing import Any, Protocol
 
 from dirge_py.lib.lean_dataclass import dataclass
 
@@ -27,6 +29,11 @@ VERSION = 1
 NO_RECORD = "0"
 """Stands for a record before the first one, in ids of events."""
 _ENVELOPE = ("v", "seq", "ts", "type", "id", "parent")
+_ENVELOPE_BYTES = re.compile(
+    rb'\{"v":(\d+),"seq":(\d+),"ts":"([\d:.TZ+-]*)","type":"([\w-]*)","id":"([\w-]*)",'
+    rb'"parent":(?:null|"([\w-]*)"),"data":'
+)
+"""How `encode` writes what precedes the data."""
 _CRC_NAME = b',"crc":"'
 _CRC_LENGTH = len(_CRC_NAME) + 8 + len(b'"}')
 # Half of what the JSON parser can read within Python's recursion limit.
@@ -51,6 +58,60 @@ class Record:
     """Its content, by type."""
     v: int = VERSION
     """The version of the format."""
+
+
+class RecordFile(Protocol):
+    """A file that `StoredRecord`s are read from."""
+
+    def read_data(self, kind: str, offset: int, size: int) -> Any:
+        """The data of the record of type `kind` on the line of `size` bytes at `offset`."""
+
+
+class StoredRecord(Record):
+    """A record whose `data` stays in its file: it is read when it is used, until `release`.
+
+    So a session of any length needs memory only for the data in use.
+    """
+
+    __slots__ = ("_file", "_offset", "_size", "_value")
+    _file: RecordFile | None
+    _offset: int
+    _size: int
+    _value: Any
+
+    def __init__(
+        self,
+        *,
+        file: RecordFile | None = None,
+        offset: int = 0,
+        size: int = 0,
+        data: Any = None,
+        **envelope: Any,
+    ) -> None:
+        """The record on the line at `offset` of `file`; without one, as in a copy, with `data`."""
+        super().__init__(data=_UNREAD if file is not None else data, **envelope)
+        _put(self, "_file", file)
+        _put(self, "_offset", offset)
+        _put(self, "_size", size)
+
+    @property
+    def data(self) -> Any:
+        if self._value is _UNREAD and self._file is not None:
+            _put(self, "_value", self._file.read_data(self.type, self._offset, self._size))
+        return self._value
+
+    @data.setter
+    def data(self, value: Any) -> None:
+        _put(self, "_value", value)
+
+    def release(self) -> None:
+        """Forget the data; its next use reads it again."""
+        if self._file is not None:
+            _put(self, "_value", _UNREAD)
+
+
+_UNREAD = object()
+_put = object.__setattr__
 
 
 def new_record_id() -> str:
@@ -86,7 +147,7 @@ def encode(record: Record) -> bytes:
 def decode(line: bytes) -> Record | None:
     """The record on `line` (without its line end); None if the line is damaged."""
     body, crc = line[:-_CRC_LENGTH], line[-_CRC_LENGTH:]
-    if crc != b'%b%b"}' % (_CRC_NAME, _checksum(body)):
+    if crc != _ending(body):
         return None
     try:
         text = line.decode("utf-8", "surrogatepass")
@@ -94,6 +155,44 @@ def decode(line: bytes) -> Record | None:
     except (ValueError, RecursionError):
         return None
     return _from_members(members) if end == len(text) else None
+
+
+def decode_envelope(
+    line: bytes, file: RecordFile, offset: int, *, before: Record | None
+) -> Record | None:
+    """The record on `line` as `decode` returns it, with its data left in `file` at `offset`.
+
+    `before` is the record before it. Lines that dirge would write differently are decoded whole.
+    """
+    found = _ENVELOPE_BYTES.match(line)
+    if found is None or line[-_CRC_LENGTH:] != _ending(line[:-_CRC_LENGTH]):
+        return decode(line)
+    v, seq, ts, kind, record_id, parent = found.groups()
+    parent_id = None if parent is None else parent.decode()
+    return StoredRecord(
+        file=file,
+        offset=offset,
+        size=len(line),
+        v=int(v),
+        seq=int(seq),
+        ts=ts.decode(),
+        type=intern(kind.decode()),
+        id=record_id.decode(),
+        # One text for both ids, as nearly every record follows the one before it.
+        parent=before.id if before is not None and parent_id == before.id else parent_id,
+    )
+
+
+def decode_data(line: bytes) -> Any:
+    """The data of a line that `decode_envelope` has checked; None if it is damaged by now."""
+    found = _ENVELOPE_BYTES.match(line)
+    if found is None:
+        return None
+    try:
+        text = line[found.end() : -_CRC_LENGTH].decode("utf-8", "surrogatepass")
+        return _READING.decode(text)
+    except (ValueError, RecursionError):
+        return None
 
 
 def json_text(value: Any) -> str:
@@ -143,6 +242,11 @@ def _storable(value: Any, *, depth: int) -> Any:
         items = sorted(value, key=str) if isinstance(value, Set) else value
         return [_storable(item, depth=depth + 1) for item in items]
     return str(value)
+
+
+def _ending(body: bytes) -> bytes:
+    """The last bytes of the line whose other bytes are `body`."""
+    return b'%b%b"}' % (_CRC_NAME, _checksum(body))
 
 
 def _checksum(body: bytes) -> bytes:

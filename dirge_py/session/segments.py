@@ -29,7 +29,16 @@ from dirge_py.files.atomic import write_all
 from dirge_py.lib.file_lock import closing_descriptor
 from dirge_py.lib.lazy import late_pattern
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.session.record import VERSION, Record, decode, encode, text_member
+from dirge_py.session.record import (
+    VERSION,
+    Record,
+    StoredRecord,
+    decode,
+    decode_data,
+    decode_envelope,
+    encode,
+    text_member,
+)
 from dirge_py.types.errors import SessionError
 
 READ_FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
@@ -86,15 +95,22 @@ class Scan:
     """Whether it holds records of a newer format, so that this version must not write."""
 
 
-def scan(lines: Iterable[bytes]) -> Scan:
-    """Read every line (each with its line end, as a binary file gives them). Never raises."""
+def scan(lines: Iterable[bytes], file: "SegmentContent | None" = None) -> Scan:
+    """Read every line (each with its line end, as a binary file gives them). Never raises.
+
+    With `file`, from which they come, the data of records is read from it when it is used.
+    """
     found: list[Record] = []
     damage: list[bytes] = []
     torn_at = None
     offset = 0
     for line in lines:
         body = line.removesuffix(b"\n")
-        record = decode(body)
+        if file is None:
+            record = decode(body)
+        else:
+            before = found[-1] if found else None
+            record = decode_envelope(body, file, offset, before=before)
         for start, piece, salvaged in _salvage(body) if record is None else [(0, body, record)]:
             if salvaged is not None:
                 found.append(salvaged)
@@ -181,16 +197,16 @@ def segment_numbers(first: Path) -> list[int]:
 
 def read_segments(first: Path) -> SessionFiles:
     """Read all segments without a lock. Raises SessionError: none exists, or one is unreadable."""
-    numbers = segment_numbers(first) or [1]
+    numbers, folder = segment_numbers(first) or [1], folder_of(first)
     with _no_collecting():
-        parts = {number: _scan_file(segment_path(first, number)) for number in numbers}
+        parts = {number: _scan_file(segment_path(first, number), folder) for number in numbers}
         found = parts[numbers[-1]]
         if len(parts) > 1:
             records = [record for part in parts.values() for record in part.records]
             damage = [piece for part in parts.values() for piece in part.damage]
             found = _scan_of(records, damage, found.torn_at)
     return SessionFiles(
-        scan=restore_large_texts(found, folder_of(first)),
+        scan=restore_large_texts(found, folder),
         parts=parts,
         missing=sorted(set(range(1, numbers[-1])) - set(numbers)),
     )
@@ -208,10 +224,28 @@ def _no_collecting() -> Iterator[None]:
             gc.enable()
 
 
-def _scan_file(path: Path) -> Scan:
+class SegmentContent:
+    """The records of a segment, read one at a time; `folder` has the session's further files."""
+
+    __slots__ = ("_fd", "_folder")
+
+    def __init__(self, fd: int, folder: Path) -> None:
+        """Take over the descriptor `fd`, which is closed with the last record."""
+        self._fd, self._folder = fd, folder
+
+    def read_data(self, kind: str, offset: int, size: int) -> Any:
+        """The data of the record of type `kind` on these bytes, with its large texts."""
+        data = decode_data(os.pread(self._fd, size, offset))
+        return _with_large_texts(data, self._folder) if _names_blobs(kind, data) else data
+
+    def __del__(self) -> None:
+        os.close(self._fd)
+
+
+def _scan_file(path: Path, folder: Path) -> Scan:
     try:
         with open(open_regular(path, READ_FLAGS), "rb") as lines:
-            return scan(lines)
+            return scan(lines, SegmentContent(os.dup(lines.fileno()), folder))
     except OSError as error:
         raise SessionError(
             f"Cannot read the session file {str(path)!r}: {error.strerror}.", hint="Check the disk."
@@ -261,30 +295,33 @@ def store_large_texts(record: Record, folder: Path) -> Record:
 
 def restore_large_texts(found: Scan, folder: Path) -> Scan:
     """The scan with its large texts restored; a remark replaces a missing one."""
-    if not any(map(_names_blobs, found.records)):
+    restored = {
+        record.seq: replace(record, data=_with_large_texts(record.data, folder))
+        for record in found.records
+        # The others are read when they are used.
+        if not isinstance(record, StoredRecord) and _names_blobs(record.type, record.data)
+    }
+    if not restored:
         return found
-    records = [_with_large_texts(r, folder) if _names_blobs(r) else r for r in found.records]
-    return replace(found, records=records)
+    return replace(found, records=[restored.get(r.seq, r) for r in found.records])
 
 
-def _names_blobs(record: Record) -> bool:
-    is_stored = record.type in ("message", "tool_finished", "context")
-    return (
-        is_stored and isinstance(record.data, dict) and isinstance(record.data.get("blobs"), list)
-    )
+def _names_blobs(kind: str, data: Any) -> bool:
+    is_stored = kind in ("message", "tool_finished", "context")
+    return is_stored and isinstance(data, dict) and isinstance(data.get("blobs"), list)
 
 
-def _with_large_texts(record: Record, folder: Path) -> Record:
-    """The record without `blobs`; lists and objects within its data are changed in place."""
-    data = {name: value for name, value in record.data.items() if name != "blobs"}
-    for kept in record.data["blobs"]:
-        # dirge never writes anything else here; leave such a record unchanged.
+def _with_large_texts(data: Mapping[str, Any], folder: Path) -> Mapping[str, Any]:
+    """The data without `blobs`; lists and objects within it are changed in place."""
+    whole = {name: value for name, value in data.items() if name != "blobs"}
+    for kept in data["blobs"]:
+        # dirge never writes anything else here; leave such data unchanged.
         with contextlib.suppress(KeyError, IndexError, TypeError, ValueError):
             *way, last = kept["at"]
-            owner, digest = reduce(getitem, way, data), kept["sha256"]
+            owner, digest = reduce(getitem, way, whole), kept["sha256"]
             if _SHA256.fullmatch(digest) and isinstance(owner[last], str):
                 owner[last] = _blob_text(folder / "blobs" / digest, digest)
-    return replace(record, data=data)
+    return whole
 
 
 def _blob_text(path: Path, digest: str) -> str:
