@@ -6,14 +6,16 @@ import select
 import signal
 import threading
 from codecs import getincrementaldecoder
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import IO, Any, ClassVar, cast
 
+from textual._compositor import Compositor
 from textual.app import App
 from textual.driver import Driver
 from textual.drivers.linux_driver import LinuxDriver
+from textual.geometry import Offset, Region
 from textual.message import Message
 from textual.screen import Screen
 from textual.strip import Strip
@@ -168,11 +170,47 @@ _TURNS_FOR_SIGNALS = 3
 """Turns of the event loop after which a pending signal was handled."""
 
 
+class _VisibleRowsCompositor(Compositor):
+    """Asks a widget only for rows that will be sent and that widgets in front leave uncovered.
+
+    Textual asks every widget between the first and the last change for all of its rows.
+    """
+
+    def _render_chops(
+        self, crop: Region, is_rendered_line: Callable[[int], bool]
+    ) -> Sequence[Mapping[int, Strip]]:
+        cuts = self.cuts
+        chops: list[dict[int, Strip | None]] = [dict.fromkeys(row[:-1]) for row in cuts]
+        # The widgets come from front to back, so the first strip of a cell is the visible one.
+        for widget, (region, clip) in self.visible_widgets.items():
+            shown = region.intersection(clip)
+            if not (sent := shown.intersection(crop)):
+                continue
+            rows = [y for y in sent.line_range if is_rendered_line(y) and None in chops[y].values()]
+            if not rows:
+                continue
+            first = Offset(shown.x - region.x, rows[0] - region.y)
+            strips = widget.render_lines(Region(*first, shown.width, rows[-1] + 1 - rows[0]))
+            begin, end = shown.column_span
+            for y in rows:
+                chop = chops[y]
+                edges = [cut for cut in cuts[y] if begin <= cut <= end]
+                parts = strips[y - rows[0]].divide([cut - begin for cut in edges[1:]])
+                for cut, part in zip(edges, parts, strict=False):
+                    if chop[cut] is None:
+                        chop[cut] = part
+        return cast("Sequence[Mapping[int, Strip]]", chops)
+
+
 class _Screen(Screen[None], inherit_bindings=False):
     """A screen without key bindings, as Tab would move the focus. `is_styled`: no style changes."""
 
     BINDINGS: ClassVar = []
     is_styled = False
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self._compositor = _VisibleRowsCompositor()
 
     def update_node_styles(self, animate: bool = True) -> None:
         if not self.is_styled:

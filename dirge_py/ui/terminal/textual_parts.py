@@ -31,7 +31,8 @@ PRIVATE_PARTS: Mapping[str, Sequence[str]] = {
     "textual.app": _members(
         "App", "_close_messages_no_wait _driver _fatal_error _handle_exception _watch_app_focus"
     ),
-    # The early frame.
+    # What is drawn, also for the early frame.
+    "textual._compositor": ("Compositor", "Compositor._render_chops"),
     "textual.screen": ("Screen._compositor",),
     "textual.widget": _members("Widget", "_on_key _scroll_update"),
     # The input.

@@ -1,0 +1,42 @@
+"""What is drawn again after a change is no more than the change, and the same as Textual draws."""
+
+from collections.abc import Sequence
+
+import pytest
+from textual._compositor import Compositor
+from textual.geometry import Region
+from textual.strip import Strip
+
+from dirge_py.ui.transcript.blocks import NoticeBlock
+from tests.support.app_driver import AppDriver, running_app
+from tests.support.project import ScriptedProject
+
+
+async def fill(driver: AppDriver) -> None:
+    for number in range(40):
+        driver.app.transcript.add(NoticeBlock(f"{number} {'some words ' * 20}"))
+    driver.app.transcript.redraw()
+    await driver.pilot.pause()
+
+
+def segments(strips: Sequence[Strip]) -> list[list[tuple[str, str]]]:
+    return [[(part.text, str(part.style)) for part in strip.simplify()] for strip in strips]
+
+
+@pytest.mark.parametrize("size", [(60, 16), (170, 30)])
+@pytest.mark.parametrize("scrolled", [False, True])
+async def test_screen_is_composed_as_by_textual(
+    project: ScriptedProject, size: tuple[int, int], scrolled: bool
+):
+    async with running_app(project, size=size) as driver:
+        await fill(driver)
+        if scrolled:
+            await driver.pilot.press("pageup")
+            await driver.pilot.pause()
+        compositor = driver.app.screen._compositor
+        everything = Region(0, 0, *size)
+        ours = compositor._render_chops(everything, lambda y: True)
+        theirs = Compositor._render_chops(compositor, everything, lambda y: True)
+        assert [segments(list(row.values())) for row in ours] == [
+            segments(list(row.values())) for row in theirs
+        ]
