@@ -6,6 +6,7 @@ import pytest
 from textual._compositor import Compositor
 from textual.geometry import Region
 from textual.strip import Strip
+from textual.widget import Widget
 
 from dirge_py.ui.transcript.blocks import NoticeBlock
 from tests.support.app_driver import AppDriver, running_app
@@ -40,3 +41,31 @@ async def test_screen_is_composed_as_by_textual(
         assert [segments(list(row.values())) for row in ours] == [
             segments(list(row.values())) for row in theirs
         ]
+
+
+@pytest.mark.parametrize("scrolled", [False, True])
+async def test_lines_of_transcript_are_framed_as_by_textual(
+    project: ScriptedProject, scrolled: bool
+):
+    async with running_app(project, size=(140, 20)) as driver:
+        await fill(driver)
+        if scrolled:
+            await driver.pilot.press("pageup")
+            await driver.pilot.pause()
+        view = driver.app.transcript
+        crop = Region(0, 0, *view.outer_size)
+        assert segments(view.render_lines(crop)) == segments(Widget.render_lines(view, crop))
+
+
+async def test_lines_that_scroll_are_not_framed_again(project: ScriptedProject):
+    async with running_app(project, size=(60, 16)) as driver:
+        await fill(driver)
+        view = driver.app.transcript
+        crop = Region(0, 0, *view.outer_size)
+        before = view.render_lines(crop)
+        view.add(NoticeBlock("one more line"))
+        view.redraw()
+        await driver.pilot.pause()
+        after = view.render_lines(crop)
+        moved = {id(line) for line in before} & {id(line) for line in after}
+        assert len(moved) >= view.lines_in_view - 3

@@ -9,6 +9,7 @@ from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
 from textual import events
+from textual.color import Color
 from textual.geometry import Region, Size
 from textual.message import Message
 from textual.strip import Strip
@@ -26,6 +27,8 @@ from dirge_py.ui.transcript.selection import MouseSelection, TranscriptView
 
 _WIDEST = 120
 """Columns of prose at most, as longer lines are hard to read."""
+_FRAMED_SCREENS = 3
+"""Screens of framed lines that are kept."""
 
 
 class TranscriptWidget(TranscriptView):
@@ -61,6 +64,8 @@ class TranscriptWidget(TranscriptView):
         self._dragging = MouseSelection(self)
         self._is_moving = False
         self._changed_from: TranscriptBlock | None = None
+        self._framed: dict[int, tuple[Strip, int, Color, Strip]] = {}
+        """By identity of a line: the line, the width, the background and the framed line."""
         self._badge = ""
         """The count of new lines below the view, drawn over the end of its last line."""
 
@@ -204,14 +209,44 @@ class TranscriptWidget(TranscriptView):
         self.redraw()
         self.reading.stay_in_view()
 
+    def render_lines(self, crop: Region) -> list[Strip]:
+        if self.has_focus:
+            return super().render_lines(crop)
+        # Textual would frame and filter each line again whenever the transcript has scrolled.
+        if len(self._framed) > _FRAMED_SCREENS * crop.height:
+            self._framed.clear()
+        background = self.background_colors[1]
+        edge = Style(bgcolor=background.rich_color)
+        width, filters = self.outer_size.width, self.get_line_filters()
+        top, content_width = self.first_line, self.scrollable_content_region.width
+        framed: list[Strip] = []
+        for y in crop.line_range:
+            strip = self._line_at(y, top, content_width)
+            known = self._framed.get(id(strip))
+            if known is None or known[1:3] != (width, background):
+                blanks = Segment(" ", edge), Segment(" " * (width - 1 - strip.cell_length), edge)
+                line = Strip([blanks[0], *strip, blanks[1]], width)
+                for each in filters:
+                    line = line.apply_filter(each, background)
+                known = self._framed[id(strip)] = (strip, width, background, line)
+            framed.append(known[3].crop(crop.x, crop.right))
+        return framed
+
     def render_line(self, y: int) -> Strip:
-        styles, width = self._styles, self.scrollable_content_region.width
+        return self._line_at(y, self.first_line, self.scrollable_content_region.width)
+
+    def _line_at(self, y: int, top: int, width: int) -> Strip:
+        """Return row `y` of the view, `width` cells long, if `top` is the first line in view."""
+        styles = self._styles
         # Without colours the background of a selection isn't visible.
         pointed = CHOSEN if self.app.no_color else styles.selection
-        place = self._blocks.find(self.first_line + y)
+        place = self._blocks.find(top + y)
         line = place.line - place.row.gap if place else -1
         drawn = self._blocks.strip_at(place.row, line) if place else None
-        strip = (Strip([]) if drawn is None else drawn).crop_extend(0, width, styles.text)
+        if drawn is None:
+            strip = Strip.blank(width, styles.text)
+        else:
+            strip = drawn.crop_extend(0, width, styles.text)
         if place is not None and drawn is not None:
             matches, chosen = self.search.columns_of(place.row, line)
             for begin, end in matches:
