@@ -272,6 +272,10 @@ class DirgeApp(TerminalApp):
         for event in drawn:
             self.chrome.on_event(event)
         self.refresh_status()
+        if self._spinning is not None:
+            # One painting shows the text and the next frame of the spinner.
+            self._spinning.reset()
+            self.queue.spin()
 
     def flush_events(self) -> None:
         """Draw all events so far."""

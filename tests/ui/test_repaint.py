@@ -9,7 +9,7 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from dirge_py.ui.transcript.blocks import NoticeBlock
-from tests.support.app_driver import AppDriver, running_app
+from tests.support.app_driver import WAITING_COMMAND, AppDriver, running_app
 from tests.support.project import ScriptedProject
 
 
@@ -69,3 +69,16 @@ async def test_lines_that_scroll_are_not_framed_again(project: ScriptedProject):
         after = view.render_lines(crop)
         moved = {id(line) for line in before} & {id(line) for line in after}
         assert len(moved) >= view.lines_in_view - 3
+
+
+async def test_drawn_text_shows_next_frame_of_spinner(project: ScriptedProject):
+    project.model.will_call("bash", command=WAITING_COMMAND)
+    async with running_app(project, mode="yolo") as driver:
+        await driver.send("build it")
+        queue = driver.app.queue
+        await driver.until(lambda: queue.has_spinner)
+        before = queue.line_at(0)
+        driver.app.flush_events()
+        assert queue.line_at(0) != before
+        driver.release_command()
+        await driver.idle()
