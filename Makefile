@@ -61,16 +61,11 @@ crash: $(VENV)/.tested
 endurance: $(VENV)/.tested
 	ENDURANCE=all $(BIN)/python -m pytest -p no:xdist $(ARGS) tests/endurance
 
+# Every row with its ratio to a floor and to the last release; ARGS=--save makes this run the last release.
 bench: $(VENV)/.tested
-	$(BIN)/python bench/startup.py
-	$(BIN)/python bench/loop.py
-	$(BIN)/python bench/tools.py
-	$(BIN)/python bench/read_only.py
-	$(BIN)/python bench/sessions.py
-	$(BIN)/python bench/session_list.py
-	$(BIN)/python bench/ui.py
-	$(BIN)/python bench/snapshots.py
-	$(BIN)/python bench/providers.py
+	for name in startup loop tools read_only sessions session_list scale ui snapshots providers; do \
+		$(BIN)/python bench/$$name.py $(ARGS) || exit 1; \
+	done
 
 clean:
 	rm -rf $(VENV) $(PEERS) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

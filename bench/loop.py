@@ -14,13 +14,14 @@ import argparse
 import asyncio
 import logging
 import os
-import statistics
 import tempfile
 import time
 import tracemalloc
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+from report import Report
 
 from dirge_py.agent_loop import Context, LoopConfig, run_agent_loop
 from dirge_py.types.abort import AbortSignal
@@ -37,6 +38,7 @@ from dirge_py.types.messages import AssistantMessage, Message, TextBlock, user_t
 from dirge_py.types.tools import LoopToolResult, text_result
 
 TURNS = 20
+BARE = "bare loop, one turn, history of 1"
 
 
 class Echo:
@@ -249,23 +251,23 @@ async def fifty_tools() -> float:
     return time.perf_counter() - began
 
 
-def told(name: str, values: Sequence[float], *, unit: float = 1e3, words: str = "ms") -> None:
-    scaled = sorted(value * unit for value in values)
-    middle = statistics.median(scaled)
-    print(f"{name:<58}{middle:>9.2f} {words}   ({scaled[0]:.2f} to {scaled[-1]:.2f})")
-
-
 async def measured(rounds: int) -> None:
     async def several(make: Callable[[], Awaitable[float]], times: int = rounds) -> list[float]:
         return [await make() for _ in range(times)]
 
+    report = Report("loop")
+
+    def told(name: str, seconds: Sequence[float], floor: str = "") -> None:
+        report.row(name, [each * 1000 for each in seconds], floor=floor)
+
     short, long = history(2), history(1000)
-    told("bare loop, one turn, history of 1", await several(lambda: bare_turn(short)))
-    told("bare loop, one turn, history of 1,000", await several(lambda: bare_turn(long)))
+    told(BARE, await several(lambda: bare_turn(short)))
+    told("bare loop, one turn, history of 1,000", await several(lambda: bare_turn(long)), BARE)
     walks = [timed(lambda: [hash(id(message)) for message in long]) for _ in range(rounds)]
     told("  (walking over 1,000 messages once)", walks)
-    told("product, one turn, history of 1", await several(lambda: product_turn(0)))
-    told("product, one turn, history of 1,000", await several(lambda: product_turn(1000), 3))
+    told("product, one turn, history of 1", await several(lambda: product_turn(0)), BARE)
+    turns = await several(lambda: product_turn(1000), 3)
+    told("product, one turn, history of 1,000", turns, "product, one turn, history of 1")
     for name, make, deltas in (
         ("text deltas", long_text, 20_000),
         ("tool-call deltas", long_call, 5_000),
@@ -273,10 +275,11 @@ async def measured(rounds: int) -> None:
         for count in (deltas // 2, deltas):
             pairs = [await streamed(make, count) for _ in range(rounds)]
             told(f"{count:,} {name}", [seconds for seconds, _ in pairs])
-            told("  peak memory", [peak for _, peak in pairs], unit=1, words="MB")
+            report.row(f"{count:,} {name}: peak memory", [peak for _, peak in pairs], "MB")
     told("abort, a tool that swallows it", await several(lambda: abort_latency(swallowing), 20))
     told("abort, a tool that blocks a thread", await several(lambda: abort_latency(blocking), 20))
-    told("50 parallel tools, both turns", await several(fifty_tools))
+    told("50 parallel tools, both turns", await several(fifty_tools), BARE)
+    report.save()
 
 
 def timed(work: Callable[[], object]) -> float:

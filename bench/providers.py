@@ -13,14 +13,15 @@ import argparse
 import asyncio
 import contextlib
 import json
-import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Awaitable, Iterator, Sequence
+from collections.abc import Awaitable, Iterator
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from report import Report
 
 from dirge_py.providers.client import HttpClient
 from dirge_py.providers.registry import find_provider
@@ -33,6 +34,7 @@ from tests.support.fake_service import FakeService, ModelReply, NoReply, RawRepl
 from tests.support.provider_client import KINDS
 
 _WORD = "word "
+REPORT = Report("providers")
 
 
 def main() -> None:
@@ -56,6 +58,7 @@ def main() -> None:
     print("\nms from an abort to the end of the stream")
     for kind in kinds:
         asyncio.run(aborted(kind, flags.rounds))
+    REPORT.save()
 
 
 def serve(kind: str, tokens: int) -> None:
@@ -89,11 +92,9 @@ async def streamed(kind: str, port: int, tokens: int, rounds: int) -> None:
             bare.append(await cpu_ms(read_bare(base, kind)) / tokens * 1000)
     finally:
         await http.aclose()
-    ratio = statistics.median(ours) / statistics.median(bare)
-    print(
-        f"  {kind:<18} {figure(ours)}   bare read of {size / 1e6:.1f} MB {figure(bare)}   "
-        f"{ratio:.1f}x"
-    )
+    floor = f"{kind}, bare read of {size / 1e6:.1f} MB"
+    REPORT.row(floor, bare)
+    REPORT.row(f"{kind}, 1,000 tokens through the adapter", ours, floor=floor)
 
 
 async def read_through(stream_fn: StreamFn) -> None:
@@ -151,10 +152,10 @@ def imported(kind: str, rounds: int) -> None:
     adapters = {f"dirge_py.providers.{name.replace('-', '_')}" for name in KINDS}
     others = sorted(adapters & set(brought) - {f"dirge_py.providers.{kind.replace('-', '_')}"})
     heavy = [name for name in ("httpx", "pydantic", "ssl") if name in brought]
-    print(
-        f"  {kind:<18} {figure(spent)} ms, {len(brought)} modules, "
-        f"other adapters: {', '.join(others) or 'none'}, heavy: {', '.join(heavy) or 'none'}"
-    )
+    REPORT.row(f"{kind}, import", spent)
+    REPORT.row(f"{kind}, modules imported", [len(brought)], "")
+    if others or heavy:
+        print(f"  with it: {', '.join(others + heavy)}")
 
 
 async def aborted(kind: str, rounds: int) -> None:
@@ -165,11 +166,8 @@ async def aborted(kind: str, rounds: int) -> None:
         "silent in the middle": RawReply(pieces=events[:9], then="stall"),
         "talking": RawReply(pieces=[*events[:9], *[events[8]] * 5000], gap_s=0.002),
     }
-    figures = []
     for name, reply in cases.items():
-        spent = [await abort_ms(kind, reply) for _ in range(rounds)]
-        figures.append(f"{name} {figure(spent)}")
-    print(f"  {kind:<18} " + "   ".join(figures))
+        REPORT.row(f"{kind}, abort, {name}", [await abort_ms(kind, reply) for _ in range(rounds)])
 
 
 async def abort_ms(kind: str, reply: ServiceReply) -> float:
@@ -202,10 +200,6 @@ def made(kind: str, base: str, http: HttpClient) -> StreamFn:
 
 def context() -> LlmContext:
     return LlmContext(system_prompt="s", messages=[user_text("go")])
-
-
-def figure(values: Sequence[float]) -> str:
-    return f"{statistics.median(values):6.2f} ({min(values):.2f}–{max(values):.2f})"
 
 
 if __name__ == "__main__":

@@ -5,14 +5,17 @@
 
 import argparse
 import asyncio
-import statistics
 import tempfile
 import time
 from pathlib import Path
 
+from report import Report
+
 from dirge_py.processes.environment import EnvironmentPolicy
 from dirge_py.processes.runner import Runner
 from dirge_py.processes.sandbox.read_only import ReadOnlyProfile
+
+WITHOUT = "a command without the profile"
 
 
 async def measured(runner: Runner, cwd: str, commands: int, *, is_read_only: bool) -> list[float]:
@@ -38,9 +41,11 @@ async def main(rounds: int, commands: int) -> None:
                 times[is_read_only] += await measured(
                     runner, folder, commands, is_read_only=is_read_only
                 )
-        without, within = (statistics.median(times[one]) for one in (False, True))
-        print(f"a command: {_ms(without)} without the profile, {_ms(within)} with it")
-        print(f"the profile: + {_ms(within - without)}")
+        report = Report("read_only")
+        for is_read_only, name in {False: WITHOUT, True: "a read-only command"}.items():
+            taken = [each * 1000 for each in times[is_read_only]]
+            report.row(name, taken, floor=WITHOUT if is_read_only else "")
+        report.save()
         profile.close()
         await runner.shutdown()
 

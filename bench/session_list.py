@@ -4,12 +4,12 @@ python bench/session_list.py [--sessions 1000] [--turns 20]
 """
 
 import argparse
-import json
 import shutil
 import tempfile
-import time
 from collections.abc import Callable
 from pathlib import Path
+
+from report import Report, cpu_ms
 
 from dirge_py.session.index.session_index import SessionIndex
 from dirge_py.session.recorder import Recorder
@@ -48,13 +48,6 @@ def make(store: Store, number: int, turns: int) -> None:
     recorder.close()
 
 
-def timed(name: str, act: Callable[[], object], bytes_s: float) -> None:
-    start = time.perf_counter()
-    act()
-    took = time.perf_counter() - start
-    print(json.dumps({"what": name, "seconds": round(took, 4), "ratio": round(took / bytes_s, 2)}))
-
-
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--sessions", type=int, default=1000)
@@ -71,19 +64,23 @@ def main() -> None:
 
 
 def measure(root: Path, store: Store, sessions: int) -> None:
-    index = SessionIndex(root, store.folder.name)
-    start = time.perf_counter()
-    size = sum(len(path.read_bytes()) for path in store.folder.glob("*.jsonl"))
-    bytes_s = time.perf_counter() - start
-    print(json.dumps({"what": "reading the bytes", "seconds": round(bytes_s, 4), "bytes": size}))
-    timed("list, no index yet", index.sessions, bytes_s)
-    print(json.dumps({"what": "index", "bytes": (root / "index.sqlite").stat().st_size}))
-    timed("list", index.sessions, bytes_s)
-    timed("search of a rare word", lambda: index.search([f"needle{sessions // 2}"]), bytes_s)
-    timed("search of a word in every text", lambda: index.search(["parser"]), bytes_s)
+    report, index = Report("session_list"), SessionIndex(root, store.folder.name)
+    reading = "reading the bytes"
+
+    def row(name: str, act: Callable[[], object], floor: str = reading) -> None:
+        report.row(name, [cpu_ms(act)], floor=floor)
+
+    row(reading, lambda: [path.read_bytes() for path in store.folder.glob("*.jsonl")], "")
+    row("list, no index yet", index.sessions)
+    report.row("index", [(root / "index.sqlite").stat().st_size / 1e6], "MB")
+    row("list", index.sessions)
+    row("search of a rare word", lambda: index.search([f"needle{sessions // 2}"]))
+    row("search of a word in every text", lambda: index.search(["parser"]))
     make(store, sessions, 20)
-    timed("list after one more session", index.sessions, bytes_s)
-    timed("list without index", lambda: store.list(), bytes_s)
+    row("list after one more session", index.sessions)
+    row("list without index", store.list)
+    row("the newest, as `dirge -c` finds it", store.newest)
+    report.save()
 
 
 if __name__ == "__main__":

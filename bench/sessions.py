@@ -9,12 +9,13 @@ of its own. A figure is a median with its range. Nothing here fails: it prints.
 """
 
 import argparse
-import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
+
+from report import Report
 
 from dirge_py.session.journal import Journal
 from dirge_py.session.recorder import Recorder
@@ -33,7 +34,6 @@ from dirge_py.types.outcomes import Done
 
 ROOT = Path(__file__).parents[1]
 USAGE = Usage(input=1000, output=100)
-MB = 1_000_000
 
 LOAD = """
 import sys, time
@@ -96,27 +96,18 @@ def apart(code: str, path: Path) -> list[float]:
     return [float(word) for word in done.stdout.split()]
 
 
-def shown(values: list[float], unit: str) -> str:
-    low, middle, high = min(values), statistics.median(values), max(values)
-    return f"{middle:8.3f} {unit} ({low:.3f} to {high:.3f})"
-
-
-def row(name: str, values: list[float], unit: str = "s") -> None:
-    print(f"{name:52}{shown(values, unit)}")
+REPORT = Report("sessions")
 
 
 def loads(name: str, path: Path, rounds: int) -> None:
     found = [apart(LOAD, path) for _ in range(rounds)]
-    row(f"{name}: open and replay", [opened + replayed for opened, replayed, _ in found])
-    row(f"{name}: memory", [memory for _, _, memory in found], "MB")
-    files = [path, *path.with_suffix("").rglob("*")]
-    size = sum(file.stat().st_size for file in files if file.is_file())
-    if len(files) == 1:
-        parsed = statistics.median(apart(PARSE, path)[0] for _ in range(rounds))
-        ratio = statistics.median(opened + replayed for opened, replayed, _ in found) / parsed
-        print(f"{'':52}{size / MB:.0f} MB; json.loads {parsed:.3f} s, so {ratio:.1f} times that")
-    else:
-        print(f"{'':52}{size / MB:.0f} MB in {sum(file.is_file() for file in files)} files")
+    files = [path, *path.with_suffix("").rglob("*.jsonl")]
+    parsed = f"{name}: json.loads of the lines"
+    taken = [sum(apart(PARSE, file)[0] for file in files) * 1000 for _ in range(rounds)]
+    REPORT.row(parsed, taken)
+    whole = [(opened + replayed) * 1000 for opened, replayed, _ in found]
+    REPORT.row(f"{name}: open and replay", whole, floor=parsed)
+    REPORT.row(f"{name}: memory", [memory for _, _, memory in found], "MB")
 
 
 def appends(folder: Path, rounds: int, *, sync: bool) -> list[float]:
@@ -146,8 +137,9 @@ def main() -> None:
         loads("5,000 messages, each result in its file", folder / "blobs.jsonl", rounds)
         write(folder / "large.jsonl", turns=5200, result_chars=12_000, limits=SegmentLimits())
         loads("20,800 messages", folder / "large.jsonl", max(1, rounds // 2))
-        row("a record appended", appends(folder, rounds, sync=False), "ms")
-        row("a record appended and synced", appends(folder, rounds, sync=True), "ms")
+        REPORT.row("a record appended", appends(folder, rounds, sync=False))
+        REPORT.row("a record appended and synced", appends(folder, rounds, sync=True))
+    REPORT.save()
 
 
 if __name__ == "__main__":

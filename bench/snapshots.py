@@ -12,7 +12,6 @@ import argparse
 import asyncio
 import os
 import shutil
-import statistics
 import subprocess
 import tempfile
 import time
@@ -20,6 +19,8 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
+
+from report import Report
 
 from dirge_py.session.snapshots.capture import SnapshotLimits
 from dirge_py.session.snapshots.repository import SnapshotRepository
@@ -39,15 +40,6 @@ class Timed:
         result = await work()
         self.times.append(time.perf_counter() - began)
         return result
-
-    @property
-    def median(self) -> float:
-        return statistics.median(self.times)
-
-    def line(self, base: float) -> str:
-        low, high = min(self.times) * 1000, max(self.times) * 1000
-        figure = f"{self.median * 1000:9.0f} ms  ({low:.0f} to {high:.0f})"
-        return f"{self.name:<28}{figure:<32}{self.median / base:6.1f} x"
 
 
 def make_tree(root: Path, files: int) -> None:
@@ -111,8 +103,11 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as base:
         rows = asyncio.run(measure(Path(base), options.files, options.rounds))
     print(f"{options.files:,} files, {options.rounds} rounds")
+    report = Report("snapshots")
     for row in rows:
-        print(row.line(rows[0].median))
+        floor = "" if row is rows[0] else rows[0].name
+        report.row(row.name, [each * 1000 for each in row.times], floor=floor)
+    report.save()
 
 
 if __name__ == "__main__":

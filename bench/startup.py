@@ -3,8 +3,9 @@
     python bench/startup.py [--rounds N] [--imports]
 
 Rows: the interpreter alone, `dirge --version`, `dirge --help`, one turn of `dirge -p` with a local
-server, and the stages of the terminal UI on a pseudo-terminal. Runs are interleaved; a figure is
-the median of its rounds, with minimum and maximum. Nothing here fails: it prints.
+server beside a bare httpx client, and the stages of the terminal UI on a pseudo-terminal beside an
+empty Textual app. Runs are interleaved; a figure is the median of its rounds, with minimum and
+maximum, of CPU time. Nothing here fails: it prints.
 """
 
 import argparse
@@ -15,18 +16,18 @@ import pty
 import re
 import select
 import signal
-import statistics
 import struct
 import subprocess
 import sys
 import tempfile
 import termios
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+
+from report import Report, run
 
 MARKS = {
     "dirge, first frame": b"What do you want to do?",
@@ -35,6 +36,30 @@ MARKS = {
 }
 """What the terminal UI writes: the early frame, after its own first frame, when it is ready."""
 DIRGE = str(Path(sys.executable).parent / "dirge")
+
+
+EMPTY_APP = "empty Textual app, first frame"
+EMPTY = """
+from textual.app import App
+from textual.widgets import TextArea
+class Empty(App):
+    def compose(self):
+        yield TextArea("ready")
+    def on_mount(self):
+        area = self.query_one(TextArea)
+        area.cursor_blink = False
+        area.focus()
+Empty().run()
+"""
+HTTPX = """
+import asyncio, os, httpx
+async def main():
+    url = os.environ["OPENAI_BASE_URL"] + "/chat/completions"
+    async with httpx.AsyncClient() as client, client.stream("POST", url, json={}) as response:
+        async for line in response.aiter_lines():
+            pass
+asyncio.run(main())
+"""
 
 
 class Service(BaseHTTPRequestHandler):
@@ -80,40 +105,26 @@ def environment(home: Path, url: str) -> dict[str, str]:
     }
 
 
-def run(argv: list[str], home: Path, env: dict[str, str]) -> tuple[float, float]:
-    """CPU and wall milliseconds of one process."""
-    began = time.perf_counter()
-    child = subprocess.Popen(
-        argv, cwd=home, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL
-    )
-    _, status, used = os.wait4(child.pid, 0)
-    wall = (time.perf_counter() - began) * 1000
-    child.returncode = os.waitstatus_to_exitcode(status)
-    if child.returncode:
-        raise SystemExit(f"{' '.join(argv)} ended with {child.returncode}")
-    return (used.ru_utime + used.ru_stime) * 1000, wall
-
-
-def ui_writes(mark: bytes, home: Path, env: dict[str, str]) -> tuple[float, float]:
-    """CPU and wall milliseconds until the terminal UI has written `mark`."""
-    began = time.perf_counter()
+def ui_writes(
+    mark: bytes, home: Path, env: dict[str, str], argv: Sequence[str] = (DIRGE,)
+) -> float:
+    """CPU milliseconds until the terminal UI has written `mark`."""
     pid, master = pty.fork()
     if pid == 0:
         fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 120, 0, 0))
         os.chdir(home)
-        os.execve(DIRGE, [DIRGE], env)
+        os.execve(argv[0], argv, env)
     seen = b""
     while mark not in re.sub(rb"\x1b\[[0-9;?]*[a-zA-Z]", b"", seen):
         if not select.select([master], [], [], 20)[0]:
             raise SystemExit(f"the terminal UI did not write {mark!r} within 20 s")
         seen += os.read(master, 65536)
-    wall = (time.perf_counter() - began) * 1000
     ticks = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[11:13]
     cpu = sum(map(int, ticks)) * 1000 / os.sysconf("SC_CLK_TCK")
     os.kill(pid, signal.SIGTERM)
     threading.Thread(target=_drain, args=(master,), daemon=True).start()
     os.waitpid(pid, 0)
-    return cpu, wall
+    return cpu
 
 
 def _drain(master: int) -> None:
@@ -149,34 +160,33 @@ def main() -> None:
         env = environment(home, url)
         commands = {
             "python -c pass": [sys.executable, "-c", "pass"],
+            "bare httpx client, one turn": [sys.executable, "-c", HTTPX],
             "dirge --version": [DIRGE, "--version"],
             "dirge --help": [DIRGE, "--help"],
             "dirge -p, one turn": [DIRGE, "-p", "hi"],
         }
-        rows: dict[str, Callable[[], tuple[float, float]]] = {
-            name: lambda argv=argv: run(argv, home, env) for name, argv in commands.items()
+        rows: dict[str, Callable[[], float]] = {
+            name: lambda argv=argv: run(argv, home, env).cpu_ms for name, argv in commands.items()
         }
+        empty = [sys.executable, "-c", EMPTY]
+        rows[EMPTY_APP] = lambda: ui_writes(b"ready", home, env, empty)
         ui_writes(MARKS["dirge, session open"], home, env)  # Stores the early frame.
         rows |= {name: lambda mark=mark: ui_writes(mark, home, env) for name, mark in MARKS.items()}
-        report(rows, flags.rounds)
+        figures: dict[str, list[float]] = {name: [] for name in rows}
+        for _ in range(flags.rounds):
+            for name, measure in rows.items():
+                figures[name].append(measure())
+        report = Report("startup")
+        floors = {"dirge -p, one turn": "bare httpx client, one turn"}
+        for name, taken in figures.items():
+            floor = EMPTY_APP if name in MARKS else floors.get(name, "")
+            report.row(name, taken, floor=floor)
+        turns = [run(commands["dirge -p, one turn"], home, env).peak_mb for _ in range(3)]
+        report.row("dirge -p, one turn: peak memory", turns, "MB")
+        report.save()
         if flags.imports:
-            for name, argv in list(commands.items())[1:]:
+            for name, argv in list(commands.items())[2:]:
                 print(f"\n{name}: own import time, ms\n{imports(argv, home, env)}")
-
-
-def report(rows: dict[str, Callable[[], tuple[float, float]]], rounds: int) -> None:
-    figures: dict[str, list[tuple[float, float]]] = {name: [] for name in rows}
-    for _ in range(rounds):
-        for name, measure in rows.items():
-            figures[name].append(measure())
-    bare = statistics.median(cpu for cpu, _ in next(iter(figures.values())))
-    print(f"{'':22}{'CPU ms':>22}{'wall ms':>10}{'ratio':>8}")
-    for name, taken in figures.items():
-        cpu = [one for one, _ in taken]
-        wall = statistics.median(one for _, one in taken)
-        middle = statistics.median(cpu)
-        spread = f"{middle:.0f} [{min(cpu):.0f}-{max(cpu):.0f}]"
-        print(f"{name:22}{spread:>22}{wall:>10.0f}{middle / bare:>8.2f}")
 
 
 if __name__ == "__main__":

@@ -12,13 +12,14 @@ import argparse
 import asyncio
 import contextlib
 import shutil
-import statistics
 import subprocess
 import tempfile
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
+
+from report import Report
 
 from dirge_py.files.workspace import Workspace
 from dirge_py.permission.engine import PermissionEngine
@@ -35,6 +36,7 @@ from dirge_py.tools.toolbox import Toolbox
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.tools import Claim, ShellCommand
 
+REPORT = Report("tools")
 FILES_A_FOLDER = 100
 EDITED_LINES = 200_000
 READ_LINES = 320_000
@@ -105,13 +107,10 @@ def program_seconds(command: Sequence[str], folder: Path) -> float:
     return time.perf_counter() - began
 
 
-def told(name: str, seconds: Sequence[float], beside: float | None = None) -> float:
-    """One printed row; returns its median."""
-    middle = statistics.median(seconds)
-    ratio = f"{middle / beside:>8.1f} ×" if beside else " " * 10
-    span = f"({min(seconds) * 1000:.2f} to {max(seconds) * 1000:.2f})"
-    print(f"{name:<52}{middle * 1000:>10.2f} ms{ratio}   {span}")
-    return middle
+def told(name: str, seconds: Sequence[float], floor: str = "") -> str:
+    """Print a row; returns its name."""
+    REPORT.row(name, [each * 1000 for each in seconds], floor=floor)
+    return name
 
 
 async def several(make: Callable[[], Awaitable[float]], rounds: int) -> list[float]:
@@ -125,18 +124,18 @@ async def searching(folder: Path, files: int, rounds: int) -> None:
     shops = {"with ripgrep": Shop(folder, ripgrep)} if ripgrep else {}
     shops["without"] = Shop(folder, None)
     for pattern, found in (("needle", "few matches"), ("def straw", "28 in every file")):
-        beside = None
+        beside = ""
         if ripgrep:
             command = [ripgrep, "-n", "--sort=path", pattern]
             times = [program_seconds(command, folder) for _ in range(rounds + 1)][1:]
             beside = told(f"rg, {found}", times)
             parallel = [program_seconds([ripgrep, "-n", pattern], folder) for _ in range(rounds)]
-            told("  (unsorted, all cores)", parallel)
+            told(f"  rg unsorted, {found}", parallel, beside)
         for name, shop in shops.items():
             few = rounds if name != "without" else min(rounds, 3)
             times = await several(lambda s=shop, p=pattern: s.seconds("grep", pattern=p), few)
             told(f"  grep {name}, {found}", times, beside)
-    beside = None
+    beside = ""
     if ripgrep:
         command = [ripgrep, "--files", "--sortr=modified", "--glob=*7.py"]
         times = [program_seconds(command, folder) for _ in range(rounds + 1)][1:]
@@ -166,7 +165,8 @@ async def reading(folder: Path, rounds: int) -> None:
         small.write_text("x = 1\n" * 200, "utf-8")
         times = [program_seconds([cat, "small.py"], folder) for _ in range(rounds + 1)][1:]
         beside = told("cat, 200 lines", times)
-        told("  read", await several(lambda: shop.seconds("read", path="small.py"), rounds), beside)
+        times = await several(lambda: shop.seconds("read", path="small.py"), rounds)
+        told("  read, 200 lines", times, beside)
         shop.workspace.close()
 
 
@@ -218,6 +218,7 @@ async def measured(rounds: int, files: int) -> None:
         await reading(Path(folder, "texts"), rounds)
         print(f"A tree of {files:,} files:")
         await searching(Path(folder, "tree"), files, rounds)
+    REPORT.save()
 
 
 if __name__ == "__main__":

@@ -86,9 +86,9 @@ def on_pty(
 class Program:
     """dirge on a pty: what it wrote, and what it has cost so far."""
 
-    def __init__(self, folder: Path, config: Path, *words: str) -> None:
+    def __init__(self, folder: Path, config: Path, *words: str, **more: str) -> None:
         command = [sys.executable, "-m", "dirge_py", "--config", str(config), *words]
-        self.child, self.master = on_pty(command, folder)
+        self.child, self.master = on_pty(command, folder, **more)
         self.seen = b""
 
     def read_until(self, mark: str, limit_s: float) -> float:
@@ -129,7 +129,7 @@ def resume() -> None:
         write(sessions / "long.jsonl", turns=1250, result_chars=12_000, limits=limits)
         program = Program(folder, config, "-r", "long")
         first_s = program.read_until("hat do you want to do", 20)
-        whole_s = first_s + program.read_until("Back in this session", 60)
+        whole_s = first_s + program.read_until("this session with", 60)
         print(f"5,000 messages: input on screen {first_s:.2f} s, all of it {whole_s:.2f} s,")
         program.read_for(1.0)
         print(f"{program.cpu_s():.2f} s CPU, {program.rss_mb():.0f} MB")

@@ -13,7 +13,6 @@ import json
 import os
 import select
 import signal
-import statistics
 import struct
 import sys
 import tempfile
@@ -23,6 +22,8 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from pathlib import Path
 
+from report import Report
+from startup import EMPTY
 from tui import answer, on_pty
 
 from dirge_py.session.journal import Journal
@@ -32,6 +33,7 @@ from dirge_py.types.events import AgentEnd, AgentStart, MessageEnd
 from dirge_py.types.messages import AssistantMessage, TextBlock, Usage, user_text
 from dirge_py.types.outcomes import Done
 
+REPORT = Report("ui")
 SIZES = (10, 200, 2000)
 ROUNDS = 40
 QUIET_S = 0.06
@@ -42,19 +44,6 @@ FRAME = b"\x1b[?2026h"
 TOKENS_PER_S = 2000
 BATCH = 4
 """Tokens of a chunk, as fast services send them."""
-
-EMPTY = """
-from textual.app import App
-from textual.widgets import TextArea
-class Empty(App):
-    def compose(self):
-        yield TextArea("ready")
-    def on_mount(self):
-        area = self.query_one(TextArea)
-        area.cursor_blink = False
-        area.focus()
-Empty().run()
-"""
 
 
 class Screen:
@@ -153,27 +142,19 @@ def configure(folder: Path) -> None:
     )
 
 
-def spread(took: Sequence[float]) -> tuple[float, float]:
-    ordered = sorted(took)
-    return statistics.median(ordered), ordered[int(len(ordered) * 0.95)]
+def keys(screen: Screen, before: str = "") -> list[float]:
+    """Milliseconds of each key; `before` is sent with it."""
+    return [screen.after(lambda: screen.write(f"{before}k")) for _ in range(ROUNDS)]
 
 
-def keys(screen: Screen, before: str = "") -> tuple[float, float]:
-    """Median and 95th percentile of a key, in ms; `before` is sent with it."""
-    took = [screen.after(lambda: screen.write(f"{before}k")) for _ in range(ROUNDS)]
-    return spread(took)
-
-
-def measured(screen: Screen, *, scrolls: bool) -> dict[str, tuple[float, float]]:
+def measured(screen: Screen, *, scrolls: bool) -> dict[str, list[float]]:
     found = {"key": keys(screen), "blur, focus and a key": keys(screen, "\x1b[O\x1b[I")}
     if scrolls:
         pages = [f"\x1b[{5 + number % 2}~" for number in range(ROUNDS)]
-        found["a page up or down"] = spread(
-            [screen.after(lambda p=p: screen.write(p)) for p in pages]
-        )
+        found["a page up or down"] = [screen.after(lambda p=p: screen.write(p)) for p in pages]
         screen.settle()
     columns = [100 + 20 * (number % 2) for number in range(6)]
-    found["resize"] = spread([screen.after(lambda c=c: screen.resize(c)) for c in columns])
+    found["resize"] = [screen.after(lambda c=c: screen.resize(c)) for c in columns]
     screen.settle()
     return found
 
@@ -210,52 +191,41 @@ def stream(screen: Screen, folder: Path) -> str:
     )
 
 
-def show(
-    name: str, found: dict[str, tuple[float, float]], empty: dict[str, tuple[float, float]]
-) -> None:
-    for what, (median, p95) in found.items():
-        beside = (
-            f"   empty app {empty[what][0]:6.1f} / {empty[what][1]:6.1f}" if what in empty else ""
-        )
-        print(f"{name:>8}  {what:24}{median:7.1f} ms median {p95:7.1f} ms p95{beside}")
+def first_frames(make: Callable[[], Screen], mark: str) -> tuple[Screen, list[float]]:
+    """The third of three programs, and the milliseconds of each until `mark` was written."""
+    took: list[float] = []
+    while True:
+        screen = make()
+        screen.until(mark)
+        took.append((screen.last_s - screen.began) * 1000)
+        if len(took) == 3:
+            return screen, took
+        screen.close()
 
 
-def of_the_empty_app(folder: Path, idle_s: float) -> tuple[float, dict[str, tuple[float, float]]]:
-    firsts = []
-    for _ in range(3):
-        screen = Screen(folder, ["-c", EMPTY])
-        screen.until("eady")
-        firsts.append(screen.last_s - screen.began)
-        screen.settle()
-        if len(firsts) < 3:
-            screen.close()
-    found = measured(screen, scrolls=False)
-    show("empty", found, {})
-    rested = idle(screen, idle_s)
-    print(f"   empty  first frame {min(firsts):.2f} s, {screen.rss_mb():.0f} MB, {rested}")
-    screen.close()
-    return min(firsts), found
-
-
-def of_dirge(folder: Path, size: int, first: float, empty: dict[str, tuple[float, float]]) -> None:
-    arguments = ["-m", "dirge_py", "-r", f"long{size}"]
-    firsts = []
-    for _ in range(3):
-        screen = Screen(folder, arguments)
-        screen.until("hat do you want to do")
-        firsts.append(screen.last_s - screen.began)
-        if len(firsts) < 3:
-            screen.close()
-    screen.until("Back in this session")
-    whole_s = screen.last_s - screen.began
+def of_the_empty_app(folder: Path, idle_s: float) -> None:
+    screen, firsts = first_frames(lambda: Screen(folder, ["-c", EMPTY]), "eady")
     screen.settle()
-    name = f"{size:,}"
-    print(
-        f"{name:>8}  first frame {min(firsts):.2f} s, {min(firsts) / first:.2f} × empty app; "
-        f"all of it {whole_s:.2f} s; {screen.rss_mb():.0f} MB"
-    )
-    show(name, measured(screen, scrolls=True), empty)
-    print(f"{name:>8}  {stream(screen, folder)}; {screen.rss_mb():.0f} MB")
+    REPORT.row("empty app: first frame", firsts)
+    for what, took in measured(screen, scrolls=False).items():
+        REPORT.row(f"empty app: {what}", took)
+    REPORT.row("empty app: memory", [screen.rss_mb()], "MB")
+    print(idle(screen, idle_s))
+    screen.close()
+
+
+def of_dirge(folder: Path, size: int) -> None:
+    arguments, name = ["-m", "dirge_py", "-r", f"long{size}"], f"{size:,} messages"
+    screen, firsts = first_frames(lambda: Screen(folder, arguments), "hat do you want to do")
+    REPORT.row(f"{name}: first frame", firsts, floor="empty app: first frame")
+    screen.until("Resumed this session")
+    REPORT.row(f"{name}: all of it", [(screen.last_s - screen.began) * 1000])
+    screen.settle()
+    REPORT.row(f"{name}: memory", [screen.rss_mb()], "MB", floor="empty app: memory")
+    for what, took in measured(screen, scrolls=True).items():
+        floor = f"empty app: {what}"
+        REPORT.row(f"{name}: {what}", took, floor=floor if REPORT.has(floor) else "")
+    print(f"{stream(screen, folder)}; {screen.rss_mb():.0f} MB")
     screen.close()
 
 
@@ -266,14 +236,15 @@ def main() -> None:
         configure(folder)
         sessions = Store(folder / "state", folder).folder
         sessions.mkdir(parents=True)
-        first, empty = of_the_empty_app(folder, idle_s)
+        of_the_empty_app(folder, idle_s)
         for size in SIZES:
             conversation(sessions / f"long{size}.jsonl", size)
-            of_dirge(folder, size, first, empty)
+            of_dirge(folder, size)
         screen = Screen(folder, ["-m", "dirge_py", "-r", f"long{SIZES[-1]}"])
-        screen.until("Back in this session")
-        print(f"{SIZES[-1]:>8,}  {idle(screen, idle_s)}, {screen.rss_mb():.0f} MB")
+        screen.until("Resumed this session")
+        print(f"{idle(screen, idle_s)}, {screen.rss_mb():.0f} MB")
         screen.close()
+    REPORT.save()
 
 
 if __name__ == "__main__":
