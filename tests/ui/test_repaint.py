@@ -71,6 +71,18 @@ async def test_lines_that_scroll_are_not_framed_again(project: ScriptedProject):
         assert len(moved) >= view.lines_in_view - 3
 
 
+async def test_hidden_scrollbar_that_moves_arranges_nothing(project: ScriptedProject):
+    async with running_app(project, size=(60, 16)) as driver:
+        await fill(driver)
+        view, compositor = driver.app.transcript, driver.app.screen._compositor
+        before = compositor.full_map
+        view.add(NoticeBlock("one more line"))
+        view.redraw()
+        await driver.pilot.pause()
+        assert view.scroll_anchor.is_on
+        assert compositor.full_map is before
+
+
 async def test_drawn_text_shows_next_frame_of_spinner(project: ScriptedProject):
     project.model.will_call("bash", command=WAITING_COMMAND)
     async with running_app(project, mode="yolo") as driver:

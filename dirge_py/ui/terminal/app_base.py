@@ -18,7 +18,9 @@ from textual.drivers.linux_driver import LinuxDriver
 from textual.geometry import Offset, Region
 from textual.message import Message
 from textual.screen import Screen
+from textual.scrollbar import ScrollBar
 from textual.strip import Strip
+from textual.widget import Widget
 from textual.worker import WorkerFailed
 
 from dirge_py.ui.terminal import early_frame
@@ -175,6 +177,13 @@ class _VisibleRowsCompositor(Compositor):
 
     Textual asks every widget between the first and the last change for all of its rows.
     """
+
+    def update_widgets(self, widgets: set[Widget]) -> None:
+        # For a scrollbar without width, which moves too, Textual would arrange all widgets anew.
+        visible = self.visible_widgets
+        super().update_widgets(
+            {each for each in widgets if each in visible or not isinstance(each, ScrollBar)}
+        )
 
     def _render_chops(
         self, crop: Region, is_rendered_line: Callable[[int], bool]
