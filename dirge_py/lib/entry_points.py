@@ -15,11 +15,15 @@ def entry_points_of(group: str) -> "Sequence[EntryPoint]":
     Usually no package has one. `importlib.metadata` takes longer to import than reading the lists.
     """
     mark = f"[{group}]".encode()
-    if not any(mark in content for content in _lists()):
+    if not any(map(_is_archive, sys.path)) and not any(mark in content for content in _lists()):
         return ()
     from importlib.metadata import entry_points
 
     return tuple(entry_points(group=group))
+
+
+def _is_archive(path: str) -> bool:
+    return path.endswith(".egg") or os.path.isfile(path)
 
 
 def _lists() -> Iterator[bytes]:

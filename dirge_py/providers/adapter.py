@@ -304,6 +304,8 @@ class ModelCall:
     ) -> list[dict[str, Any]]:
         """The encoded tools; equal for the same function and tools."""
         tools = self.context.tools
+        if not isinstance(tools, tuple):
+            return [*encode(tools)]
         made = self.cache.part(tools, encode, lambda: [*map(EncodedObject, encode(tools))])
         return list[dict[str, Any]](made)
 

@@ -26,7 +26,7 @@ KeepBlock: TypeAlias = Callable[[AssistantMessage, AssistantBlock], bool]
 EncodeTurn: TypeAlias = Callable[[Sequence[SendableMessage]], Iterable[dict[str, Any]]]
 """Encodes an answer and the messages up to the next one, or those before the first answer."""
 
-_MOST_PARTS = 32
+_MOST_PARTS = 12
 
 
 def filter_blocks(messages: Sequence[Message], keep: KeepBlock) -> list[Message]:

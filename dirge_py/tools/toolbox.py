@@ -297,7 +297,13 @@ class BuiltInTool(Tool[Any]):
 
     @cached_property
     def _tool(self) -> Tool[Any]:
-        tool: Tool[Any] = importlib.import_module(f"dirge_py.tools.{self.name}").TOOL
+        try:
+            tool: Tool[Any] = importlib.import_module(f"dirge_py.tools.{self.name}").TOOL
+        except ImportError as error:
+            # Its files changed since the start.
+            raise ToolFailed(
+                f"dirge was updated while it runs; start it again ({error})."
+            ) from error
         return tool
 
     @property

@@ -186,12 +186,16 @@ class HistoryNormalizer:
         """Keep the complete turns with which `given` begins."""
         known = len(self._seen)
         # One comparison in C: messages that are the same object are not looked into.
-        if list(given[:known]) == self._seen:
-            return
-        pairs = zip(self._seen, given, strict=False)
-        same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
-        while self._turns[-1].seen > same:
-            self._forget_last()
+        if list(given[:known]) != self._seen:
+            pairs = zip(self._seen, given, strict=False)
+            same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+            while self._turns[-1].seen > same:
+                self._forget_last()
+        if 0 < (known := self._turns[-1].seen) < len(given):
+            first = given[self._turns[-2].seen]
+            if not self._begins_turn(given[known], first):
+                # Messages were removed, and others follow in the turn before them.
+                self._forget_last()
         self._trim()
 
     def _forget_last(self) -> None:
@@ -227,15 +231,18 @@ class HistoryNormalizer:
         """
         begin = start
         for position in range(start + 1, len(messages)):
-            message, first = messages[position], messages[begin]
-            if not isinstance(message, AssistantMessage):
-                continue
-            is_withheld = isinstance(first, AssistantMessage) and bool(first.withheld)
-            if not is_withheld or self._content(message):
+            if self._begins_turn(messages[position], messages[begin]):
                 yield messages[begin:position]
                 begin = position
         if begin < len(messages):
             yield messages[begin:]
+
+    def _begins_turn(self, message: Message, first: Message) -> bool:
+        """Whether `message` begins a turn after the one that begins with `first`."""
+        if not isinstance(message, AssistantMessage):
+            return False
+        is_withheld = isinstance(first, AssistantMessage) and bool(first.withheld)
+        return not is_withheld or bool(self._content(message))
 
     def _sent(self, turn: Sequence[Message]) -> tuple[list[Message], int, int]:
         """Return the turn as it is sent, how many results were made, and how many dropped."""

@@ -125,7 +125,7 @@ class DirgeApp(TerminalApp):
         """The files on which it depends, once a session is open."""
         styles, panel_styles = self.theme_switcher.styles, self.theme_switcher.panel_styles
         self.transcript = TranscriptWidget(styles, self.keymap)
-        self.find_bar = FindBar(self.keymap, self.transcript)
+        self.find_bar = FindBar(self.keymap, self.transcript, lambda: self.feed.drawn())
         self.queue = QueuePanel(styles)
         self.proposals = ChoiceList(panel_styles, "proposals")
         self.picker = Picker(panel_styles, self.keymap, guard_s=guard_s, clock=self.clock)

@@ -310,3 +310,16 @@ def test_long_history_is_normalized_quickly_from_the_cache(size: int):
     for _ in range(20):
         assert normalizer.normalize(messages).messages is messages
     assert (time.perf_counter() - began) / 20 < 0.005
+
+
+@pytest.mark.parametrize("wire", [None, WireFormat()])
+def test_turn_that_grows_after_a_rewind_is_normalized_anew(wire: WireFormat | None) -> None:
+    asked = assistant_message(TextBlock("I read."), call("x"), call("y"))
+    first = ToolResultMessage(tool_call_id="x", tool_name="read", content=(TextBlock("one"),))
+    second = ToolResultMessage(tool_call_id="y", tool_name="read", content=(TextBlock("two"),))
+    begin: tuple[Message, ...] = (user_text("u"), asked, first)
+    known = HistoryNormalizer(wire=wire)
+    known.normalize((*begin, assistant_message(TextBlock("Go on.")), user_text("z")))
+
+    rewound = (*begin, second)
+    assert known.normalize(rewound) == normalize_history(rewound, wire=wire)

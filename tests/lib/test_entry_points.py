@@ -3,6 +3,8 @@
 import subprocess
 import sys
 from importlib import metadata
+from pathlib import Path
+from zipfile import ZipFile
 
 import pytest
 
@@ -22,3 +24,15 @@ assert entry_points_of("dirge.nothing") == ()
 sys.exit("importlib.metadata" in sys.modules)
 """
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_plugin_in_an_archive_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    archive = tmp_path / "plugins.zip"
+    with ZipFile(archive, "w") as file:
+        file.writestr(
+            "one-1.0.dist-info/METADATA", "Metadata-Version: 2.1\nName: one\nVersion: 1.0"
+        )
+        file.writestr("one-1.0.dist-info/entry_points.txt", "[dirge.nothing]\na = one:register\n")
+    monkeypatch.syspath_prepend(str(archive))
+
+    assert [each.name for each in entry_points_of("dirge.nothing")] == ["a"]

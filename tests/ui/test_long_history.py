@@ -7,11 +7,13 @@ import pytest
 from dirge_py.session.recorder import Recorder
 from dirge_py.session.store import Store
 from dirge_py.types.events import ContextReplaced
+from dirge_py.ui import feed
 from dirge_py.ui.feed import DRAWN_AT_ONCE, DRAWN_FIRST
 from dirge_py.ui.transcript.blocks import UserBlock
 from tests.support.app_driver import AppDriver, running_app
 from tests.support.project import ScriptedProject
 from tests.support.stored_sessions import exchange, tool_use
+from tests.ui.test_find_in_transcript import bar
 
 EXCHANGES = (DRAWN_FIRST + DRAWN_AT_ONCE) // 2
 
@@ -69,3 +71,14 @@ async def test_drawing_ends_when_another_history_is_shown(
         await driver.until(lambda: not driver.conversation.messages)
         await drawing
         assert prompts(driver) == []
+
+
+async def test_search_waits_for_the_whole_history(
+    project: ScriptedProject, long_session: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(feed, "SOON_S", 0.2)
+    async with running_app(project, resumes=long_session, size=(80, 24)) as driver:
+        await driver.pilot.press("ctrl+f")
+        await driver.type("made 77")
+        await driver.until(lambda: "of" in bar(driver) or "not found" in bar(driver))
+        assert "of" in bar(driver)

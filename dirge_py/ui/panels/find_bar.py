@@ -1,6 +1,6 @@
 """The bar above the input that finds text in the transcript."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import ClassVar
 
 from textual import events
@@ -55,10 +55,14 @@ class FindBar(Horizontal):
     """
     BINDINGS: ClassVar = []
 
-    def __init__(self, keymap: Keymap, transcript: TranscriptWidget) -> None:
+    def __init__(
+        self, keymap: Keymap, transcript: TranscriptWidget, drawn: Callable[[], Awaitable[None]]
+    ) -> None:
+        """`drawn` waits until the whole history is in the transcript."""
         super().__init__(id="find-bar")
         self._keymap = keymap
         self._transcript = transcript
+        self._drawn = drawn
         self._input = _Query(self._on_query_key)
         self._count = Static("", id="found", markup=False)
         self._keys = Static("", id="find-keys", markup=False)
@@ -145,6 +149,7 @@ class FindBar(Horizontal):
         if self.is_open:
             search.set_query(self._input.value)
         self._count.update("…" if search.query and search.hit is None else "")
+        await self._drawn()
         start = max(0, view.layout_of_blocks.height - view.lines_in_view)
         if self._before is not None and not self._before.row.is_gone:
             # A changed query searches from where the bar was opened.

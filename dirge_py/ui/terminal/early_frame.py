@@ -104,11 +104,14 @@ def stamps_of(paths: "Iterable[str | Path]") -> str:
 
 
 def _stamp(path: str) -> str:
-    try:
-        status = os.lstat(path)
-    except OSError:
-        return "-"
-    return f"{status.st_mtime_ns}:{status.st_size}:{status.st_ino}"
+    stamp = ""
+    for status_of in (os.lstat, os.stat):  # of a link, and of its target
+        try:
+            status = status_of(path)
+        except OSError:
+            return f"{stamp}-"
+        stamp += f"{status.st_mtime_ns}:{status.st_size}:{status.st_ino}:"
+    return stamp
 
 
 def frame_of(
