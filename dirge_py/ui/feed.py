@@ -95,7 +95,7 @@ class TranscriptFeed:
     async def drawn(self) -> None:
         """Wait until the whole history is in the transcript."""
         if self._drawing is not None:
-            await self._drawing
+            await asyncio.shield(self._drawing)  # Its waiter may be cancelled.
 
     async def _draw_earlier(self, messages: Sequence[Message]) -> None:
         renderer, end = self.renderer, len(messages)
