@@ -4,8 +4,8 @@
 
 Rows: a session of 50,000 messages (84 MB) continued by `dirge -p -c` and resumed in the terminal
 UI; `dirge -p -c` and `dirge sessions` beside 10,000 sessions; the @ list, the overview and a start
-in a project of 200,000 files; a command that writes 50 MB. Times are CPU time; the floor is the
-same turn of dirge with nothing of that. `--size 0.01` does it with a hundredth of everything.
+in a project of 200,000 files; a command that writes 50 MB. Times are CPU time, the first row
+is the same turn of dirge with nothing of that. `--size 0.01` does it with a hundredth of everything.
 """
 
 import argparse
@@ -21,7 +21,6 @@ from pathlib import Path
 from report import Report, run
 
 REPORT = Report("scale")
-TURN = "dirge -p, one turn"
 ROOT = Path(__file__).parents[1]
 LISTING = """
 from pathlib import Path
@@ -58,15 +57,15 @@ class Place:
         """Call `write` in a process of its own: what it takes would count as its parent's."""
         run([sys.executable, __file__, "--write", write.__name__, str(self.base), str(size)])
 
-    def row(self, name: str, *words: str, floor: str = TURN) -> None:
+    def row(self, name: str, *words: str) -> None:
         """Two rows: CPU time and peak memory of `python WORDS`."""
         command = [sys.executable, *words]
         used = [run(command, self.project, self.environment) for _ in range(self.rounds)]
-        REPORT.row(name, [each.cpu_ms for each in used], floor=floor)
+        REPORT.row(name, [each.cpu_ms for each in used])
         REPORT.row(f"{name}: peak memory", [each.peak_mb for each in used], "MB")
 
-    def dirge(self, name: str, *words: str, floor: str = TURN) -> None:
-        self.row(name, "-m", "dirge_py", *words, floor=floor)
+    def dirge(self, name: str, *words: str) -> None:
+        self.row(name, "-m", "dirge_py", *words)
 
 
 def long_session(place: Place, size: float) -> None:
@@ -126,7 +125,7 @@ def many_files(place: Place, size: float) -> None:
     place.made(write_files, size)
     subprocess.run(["git", "init", "-q"], cwd=place.project, check=True)
     count = f"{int(200_000 * size):,} files"
-    place.row(f"@ list and a match, {count}", "-c", LISTING, floor="")
+    place.row(f"@ list and a match, {count}", "-c", LISTING)
     place.dirge(f"dirge -p, {count}", "-p", "hi")
     place.replies({"name": "repo_overview", "arguments": {}}, text="done")
     place.dirge(f"repo_overview, {count}", "-p", "hi")
@@ -160,7 +159,7 @@ def main() -> None:
         globals()[name](Path(base), float(size))
         return
     works: list[Callable[[Place, float], None]] = [
-        lambda place, size: place.dirge(TURN, "-p", "hi", floor=""),
+        lambda place, size: place.dirge("dirge -p, one turn", "-p", "hi"),
         many_sessions,
         many_files,
         long_output,
