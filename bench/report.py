@@ -77,12 +77,14 @@ class Report:
         median = self._medians[name] = statistics.median(values)
         base = self._medians[floor] if floor else interpreter_ms() if unit == "ms" else 1.0
         ratio = self._now[name] = median / base if base else 0.0
-        beside = f"{ratio:9.2f} × {floor or 'interpreter'}" if floor or unit == "ms" else ""
-        change = (
-            f"{ratio / self._before[name]:.2f} × last release" if self._before.get(name) else ""
+        before = self._before.get(name)
+        columns = (
+            f"{name:<58}{median:>10.2f} {unit:<3}",
+            f"({min(values):.2f} to {max(values):.2f})".ljust(22),
+            (f"{ratio:>8.2f} × {floor or 'interpreter'}" if base != 1 else "")[:42].ljust(42),
+            f"{ratio / before:.2f} × last release" if before else "",
         )
-        spread = f"({min(values):.2f} to {max(values):.2f})"
-        print(f"{name:<54}{median:>10.2f} {unit:<3} {spread:<24}{beside:<42} {change}", flush=True)
+        print(" ".join(columns).rstrip(), flush=True)
 
     def has(self, name: str) -> bool:
         return name in self._medians

@@ -4,8 +4,8 @@
 
 Rows: a session of 50,000 messages (84 MB) continued by `dirge -p -c` and resumed in the terminal
 UI; `dirge -p -c` and `dirge sessions` beside 10,000 sessions; the @ list, the overview and a start
-in a project of 200,000 files; a command that writes 50 MB. Times are CPU time, the first row
-is the same turn of dirge with nothing of that. `--size 0.01` does it with a hundredth of everything.
+in a project of 200,000 files; a command that writes 50 MB. Times are CPU time; the first row is the
+same turn of dirge with nothing of that. `--size 0.01` does it with a hundredth of everything.
 """
 
 import argparse
