@@ -302,7 +302,7 @@ class BuiltInTool(Tool[Any]):
         except ImportError as error:
             # Its files changed since the start.
             raise ToolFailed(
-                f"dirge was updated while it runs; start it again ({error})."
+                f"dirge was updated while running; start it again ({error})."
             ) from error
         return tool
 
