@@ -70,7 +70,8 @@ async def test_keys_pressed_before_search_ends_are_applied(project: ScriptedProj
         # The search starts at the visible text, so wait until the view is at the end again.
         await driver.until(lambda: driver.app.composer.has_focus and "line 199" in driver.screen)
         await driver.pilot.press("ctrl+f", *"line", "enter", "n", "n", "N")
-        await driver.until(lambda: "190 of 200" in bar(driver))
+        # The bar takes a line of the view before the search or after it: so the first match varies.
+        await driver.until(lambda: bar(driver).split(" of 200")[0][-3:] in ("189", "190"))
 
         assert " / line " in bar(driver)
 
